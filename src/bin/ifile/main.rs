@@ -1,0 +1,2 @@
+//! The `ifile` command line tool.
+fn main() {}

@@ -1,0 +1,2 @@
+//! A bounded-memory, compressed exchange for Apache DataFusion.
+
