@@ -6,6 +6,7 @@
 //! | `ifile.codec` | `none`, `snappy`, `lz4`, `zstd[:level]` | `lz4` | codec of spilled blocks |
 //! | `ifile.memory_share` | `0.01` to `1.0` | `0.5` | most an exchange may hold of a finite memory pool |
 //! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
+//! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
 //!
 //! Byte values take a plain number or one of the suffixes `B`, `KB`, `MB`, `GB` (powers of 1024).
@@ -36,6 +37,8 @@ pub struct IFileOptions {
     pub memory_share: f64,
     /// Logical bytes of rows beyond which a block is split.
     pub block_bytes: usize,
+    /// Bytes beyond which an output batch has fewer rows than the session's batch size.
+    pub batch_bytes: usize,
     /// Stored bytes that a consumer fetches ahead of the batch it needs.
     pub read_ahead_bytes: usize,
 }
@@ -47,6 +50,7 @@ impl Default for IFileOptions {
             codec: Codec::Lz4,
             memory_share: 0.5,
             block_bytes: MIB,
+            batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
         }
     }
@@ -72,7 +76,7 @@ struct Key {
     set: fn(&mut IFileOptions, &str) -> Result<(), String>,
 }
 
-const KEYS: [Key; 5] = [
+const KEYS: [Key; 6] = [
     Key {
         name: "enabled",
         allowed: "true, false",
@@ -108,6 +112,15 @@ const KEYS: [Key; 5] = [
         get: |options| options.block_bytes.to_string(),
         set: |options, value| {
             parse_bytes(value, 64, 64 * MIB).map(|parsed| options.block_bytes = parsed)
+        },
+    },
+    Key {
+        name: "batch_bytes",
+        allowed: "64 to 1GB, as a number of bytes or with a suffix KB, MB or GB",
+        description: "Bytes beyond which an output batch ends before the batch size",
+        get: |options| options.batch_bytes.to_string(),
+        set: |options, value| {
+            parse_bytes(value, 64, 1024 * MIB).map(|parsed| options.batch_bytes = parsed)
         },
     },
     Key {
@@ -211,6 +224,7 @@ mod tests {
             codec: Codec::Zstd { level: 7 },
             memory_share: 0.25,
             block_bytes: 4096,
+            batch_bytes: 8192,
             read_ahead_bytes: 0,
         };
         let mut copy = IFileOptions::default();

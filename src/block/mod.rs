@@ -4,6 +4,7 @@ mod bits;
 mod decode;
 mod encode;
 mod error;
+mod external;
 mod header;
 mod sample;
 mod sink;

@@ -22,7 +22,7 @@ use datafusion::common::{DataFusionError, Result};
 
 use crate::memory::{Held, Permit};
 use crate::partition::{Rows, Source, Stage};
-use crate::scratch::StoredBlock;
+use crate::scratch::{Block, StoredBlock};
 
 /// What all lanes of an exchange share.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) struct LaneShape {
 #[derive(Debug)]
 pub(super) enum Body {
     Batch(Arc<Held<RecordBatch>>),
-    Blocks(Vec<Arc<Held<Buffer>>>),
+    Blocks(Vec<Arc<Held<Block>>>),
     Stored { blocks: Arc<Vec<StoredBlock>>, fetched: Option<Vec<Arc<Held<Buffer>>>>, _permit: Permit },
 }
 
@@ -49,6 +49,37 @@ pub(super) struct Item {
     pub(super) rows: usize,
     pub(super) body: Body,
     ends_window: bool,
+}
+
+/// Bytes held as Arrow rows, and bytes held as blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) arrow: usize,
+    pub(super) blocks: usize,
+}
+
+impl Body {
+    fn weight(&self) -> Weight {
+        match self {
+            Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },
+            Body::Blocks(blocks) => {
+                Weight { arrow: 0, blocks: blocks.iter().map(|block| block.bytes()).sum() }
+            }
+            Body::Stored { .. } => Weight::default(),
+        }
+    }
+}
+
+impl Weight {
+    fn add(&mut self, more: Weight) {
+        self.arrow += more.arrow;
+        self.blocks += more.blocks;
+    }
+
+    fn sub(&mut self, less: Weight) {
+        self.arrow -= less.arrow;
+        self.blocks -= less.blocks;
+    }
 }
 
 /// What a consumer finds.
@@ -79,6 +110,7 @@ pub(super) struct Lane {
     stage: Option<Stage>,
     stage_permit: Permit,
     queue: VecDeque<Item>,
+    queued: Weight,
     /// Number of the item at the front of the queue.
     head: u64,
     windows: usize,
@@ -101,6 +133,7 @@ impl Lane {
             stage: None,
             stage_permit: permit,
             queue: VecDeque::new(),
+            queued: Weight::default(),
             head: 0,
             windows: 0,
             open_window_rows: 0,
@@ -147,8 +180,6 @@ impl Lane {
             return Ok(Appended::Closed);
         }
         let mut count = rows.len().min(self.room(shape)).min(most.max(1));
-        let overhead =
-            if self.stage.is_none() { Stage::overhead_bytes(&shape.schema) } else { 0 };
         let stage = self.stage.get_or_insert_with(|| Stage::new(&shape.schema));
         let mut growth = stage.growth(source, rows.split_at(count).0);
         while growth > shape.batch_bytes && count > 1 {
@@ -156,7 +187,7 @@ impl Lane {
             growth = stage.growth(source, rows.split_at(count).0);
         }
         if self.stage_permit.bytes() == 0 {
-            growth += overhead.max(Stage::overhead_bytes(&shape.schema));
+            growth += Stage::overhead_bytes(&shape.schema);
         }
         if growth > credit.bytes() {
             return Ok(Appended::Needs { bytes: growth, rows: count });
@@ -198,6 +229,7 @@ impl Lane {
             (self.open_window_rows, self.open_window_bytes) = (0, 0);
         }
         let body = Body::Batch(Held::new(batch, permit));
+        self.queued.add(body.weight());
         self.queue.push_back(Item { rows, body, ends_window });
     }
 
@@ -259,6 +291,7 @@ impl Lane {
         let mut items = Vec::new();
         while let Some(item) = self.queue.pop_front() {
             self.head += 1;
+            self.queued.sub(item.body.weight());
             let last = item.ends_window;
             items.push(item);
             if last {
@@ -321,7 +354,7 @@ impl Lane {
     }
 
     /// The encoded blocks that may be written.
-    pub(super) fn blocks(&self) -> Vec<(u64, Vec<Arc<Held<Buffer>>>)> {
+    pub(super) fn blocks(&self) -> Vec<(u64, Vec<Arc<Held<Block>>>)> {
         let blocks = (self.head..).zip(&self.queue).filter_map(|(number, item)| match &item.body {
             Body::Blocks(blocks) => Some((number, blocks.clone())),
             _ => None,
@@ -331,8 +364,11 @@ impl Lane {
 
     /// Gives item `number` another form, if it is still there.
     pub(super) fn replace(&mut self, number: u64, body: Body) {
+        let more = body.weight();
         if let Some(item) = self.item_mut(number) {
-            item.body = body;
+            let less = std::mem::replace(&mut item.body, body).weight();
+            self.queued.sub(less);
+            self.queued.add(more);
         }
     }
 
@@ -341,21 +377,19 @@ impl Lane {
         self.stage = None;
         drop(self.stage_permit.take());
         self.queue.clear();
+        self.queued = Weight::default();
         self.windows = 0;
         self.waiter = None;
         !std::mem::replace(&mut self.closed, true)
     }
 
-    /// Bytes held as Arrow rows, and bytes held as blocks.
-    pub(super) fn held_bytes(&self) -> (usize, usize) {
-        let (mut arrow, mut blocks) = (self.stage_permit.bytes(), 0);
-        for item in &self.queue {
-            match &item.body {
-                Body::Batch(batch) => arrow += batch.bytes(),
-                Body::Blocks(held) => blocks += held.iter().map(|block| block.bytes()).sum::<usize>(),
-                Body::Stored { .. } => {}
-            }
-        }
-        (arrow, blocks)
+    /// What the lane holds that pressure could change.
+    pub(super) fn weight(&self) -> Weight {
+        Weight { arrow: self.queued.arrow + self.stage_permit.bytes(), ..self.queued }
+    }
+
+    /// Whether the consumer will find the end, or an error.
+    pub(super) fn is_done(&self) -> bool {
+        self.closed || self.error.is_some() || (self.finished && self.windows == 0)
     }
 }

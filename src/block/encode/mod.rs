@@ -16,7 +16,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::bits;
 use super::error::{BlockError, BlockResult};
-use super::header::{self, BlockHeader, HEADER_LEN, MAX_BODY};
+use super::header::{BlockHeader, HEADER_LEN, MAX_BODY};
 use super::sample::Sampler;
 use super::sink::{Sink, Validity};
 use super::table::Table;
@@ -64,7 +64,7 @@ impl BlockEncoder {
         }
         let compressor = match codec {
             Codec::None => None,
-            codec => Some(Compressor::try_new(codec).map_err(|e| BlockError::Compress(e.to_string()))?),
+            codec => Some(Compressor::new(codec).map_err(|e| BlockError::Compress(e.to_string()))?),
         };
         let body = Body::new(Sampler::new(codec));
         Ok(Self { checked: Arc::clone(&schema), schema, codec, compressor, body })
@@ -110,7 +110,7 @@ impl BlockEncoder {
     /// Bytes of scratch and codec state.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.body.held_bytes() + self.compressor.as_ref().map_or(0, Compressor::held_bytes)
+        self.body.held_bytes() + self.compressor.as_ref().map_or(0, Compressor::state_bytes)
     }
 
     fn check_schema(&mut self, batch: &RecordBatch) -> BlockResult<()> {
@@ -131,20 +131,20 @@ impl BlockEncoder {
         let (raw, plain) = (sink.packed.len(), sink.plain.len());
         let start = out.len();
         out.resize(start + HEADER_LEN, 0);
-        let mut codec = header::codec_id(Codec::None);
+        let mut codec = Codec::None.wire_id();
         if let Some(compressor) = &mut self.compressor
             && (MIN_COMPRESSED..=MAX_BODY).contains(&raw)
         {
             let stored = compressor
-                .compress_append(&sink.packed, out)
+                .compress(&sink.packed, out)
                 .map_err(|e| BlockError::Compress(e.to_string()))?;
             if stored < raw {
-                codec = header::codec_id(self.codec);
+                codec = self.codec.wire_id();
             } else {
                 out.truncate(start + HEADER_LEN);
             }
         }
-        if codec == header::codec_id(Codec::None) {
+        if codec == Codec::None.wire_id() {
             out.extend_from_slice(&sink.packed);
         }
         let stored = out.len() - start - HEADER_LEN;
