@@ -38,7 +38,14 @@ pub(crate) struct LaneStream {
 impl LaneStream {
     pub(super) fn new(handle: ExchangeHandle, lane: usize) -> Self {
         let schema = SchemaRef::clone(&handle.0.exchange.plan.schema);
-        Self { handle: Some(handle), lane, schema, decoder: None, ready: VecDeque::new(), metrics: None }
+        Self {
+            handle: Some(handle),
+            lane,
+            schema,
+            decoder: None,
+            ready: VecDeque::new(),
+            metrics: None,
+        }
     }
 
     /// Counts what leaves in `metrics`, for a stream that is the operator's output.
@@ -123,12 +130,13 @@ fn decode(
 ) -> Result<RecordBatch> {
     let decoder = match decoder {
         Some(decoder) => decoder,
-        empty => empty
-            .insert(BlockDecoder::try_new(SchemaRef::clone(schema), DecodeLimits::default())?),
+        empty => {
+            empty.insert(BlockDecoder::try_new(SchemaRef::clone(schema), DecodeLimits::default())?)
+        }
     };
-    decoder
-        .decode(bytes)
-        .map_err(|error| DataFusionError::from(error).context(format!("decoding a block of {}", place())))
+    decoder.decode(bytes).map_err(|error| {
+        DataFusionError::from(error).context(format!("decoding a block of {}", place()))
+    })
 }
 
 /// One batch of all rows, or the batches as they are where dictionary keys would overflow.

@@ -41,7 +41,11 @@ pub(super) struct LaneShape {
 pub(super) enum Body {
     Batch(Arc<Held<RecordBatch>>),
     Blocks(Vec<Arc<Held<Block>>>),
-    Stored { blocks: Arc<Vec<StoredBlock>>, fetched: Option<Vec<Arc<Held<Buffer>>>>, _permit: Permit },
+    Stored {
+        blocks: Arc<Vec<StoredBlock>>,
+        fetched: Option<Vec<Arc<Held<Buffer>>>>,
+        _permit: Permit,
+    },
 }
 
 #[derive(Debug)]
@@ -337,7 +341,10 @@ impl Lane {
 
     /// The Arrow batches that may be encoded; staged rows are flushed first. The batch that a
     /// consumer has been woken for stays.
-    pub(super) fn batches(&mut self, shape: &LaneShape) -> Result<Vec<(u64, Arc<Held<RecordBatch>>)>> {
+    pub(super) fn batches(
+        &mut self,
+        shape: &LaneShape,
+    ) -> Result<Vec<(u64, Arc<Held<RecordBatch>>)>> {
         if self.closed {
             return Ok(Vec::new());
         }

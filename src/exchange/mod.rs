@@ -32,8 +32,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result};
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::Partitioning;
 use parking_lot::Mutex;
@@ -194,9 +194,7 @@ impl Exchange {
             }
             match lane.next(&self.shape, self.plan.options.read_ahead_bytes) {
                 Ok(Next::Wait) => match failed {
-                    Some(error) if !lane.fetching => {
-                        Poll::Ready(Err(DataFusionError::from(error)))
-                    }
+                    Some(error) if !lane.fetching => Poll::Ready(Err(DataFusionError::from(error))),
                     _ => {
                         lane.wanted = true;
                         lane.waiter = Some(cx.waker().clone());

@@ -16,13 +16,13 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::DiskManager;
 
-use super::lane::Body;
 use super::Exchange;
+use super::lane::Body;
 use crate::block::{BlockEncoder, logical_bytes};
 use crate::memory::{Held, Ledger, Permit};
 use crate::scratch::{Block, RunBlocks, RunWriter, StoredBlock};
@@ -66,7 +66,10 @@ impl Exchange {
         }
         let arrow = self.total(|cell| &cell.arrow_bytes);
         let blocks = self.total(|cell| &cell.block_bytes);
-        log::debug!("{}: {bytes} bytes refused; {arrow} as rows, {blocks} as blocks", self.plan.name);
+        log::debug!(
+            "{}: {bytes} bytes refused; {arrow} as rows, {blocks} as blocks",
+            self.plan.name
+        );
         self.note_peak();
         let freed = if arrow > 0 && arrow >= blocks {
             self.encode_largest(&mut pressure, bytes.max(arrow / 2)).await? > 0
@@ -124,7 +127,11 @@ impl Exchange {
     }
 
     /// Encodes the rows of `batch`, split where their logical bytes exceed the option.
-    fn encode(&self, pressure: &mut Pressure, batch: &RecordBatch) -> Result<Vec<Arc<Held<Block>>>> {
+    fn encode(
+        &self,
+        pressure: &mut Pressure,
+        batch: &RecordBatch,
+    ) -> Result<Vec<Arc<Held<Block>>>> {
         let timer = self.plan.metrics.encode_time.timer();
         let encoder = match &mut pressure.encoder {
             Some(encoder) => encoder,

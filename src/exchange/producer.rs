@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, RecordBatch};
-use datafusion::common::{DataFusionError, Result};
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{FutureExt, StreamExt};
 
@@ -141,9 +141,8 @@ impl Exchange {
         let mut most = usize::MAX;
         while !rows.is_empty() {
             let timer = self.plan.metrics.repartition_time.timer();
-            let appended = self.with_lane(lane, |lane| {
-                lane.append(&self.shape, source, rows, most, credit)
-            });
+            let appended =
+                self.with_lane(lane, |lane| lane.append(&self.shape, source, rows, most, credit));
             timer.done();
             match appended.unwrap_or(Ok(Appended::Closed))? {
                 Appended::Closed => return Ok(()),
@@ -246,5 +245,7 @@ fn panicked(panic: &(dyn std::any::Any + Send), input: usize) -> DataFusionError
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    DataFusionError::Execution(format!("input partition {input} of the exchange panicked: {message}"))
+    DataFusionError::Execution(format!(
+        "input partition {input} of the exchange panicked: {message}"
+    ))
 }

@@ -1,9 +1,9 @@
 //! The plan node.
 
 mod node;
-mod pushdown;
 #[cfg(feature = "proto")]
 mod proto;
+mod pushdown;
 mod run;
 
 pub use node::IFileRepartitionExec;

@@ -31,7 +31,10 @@ impl IFileRepartitionExec {
 }
 
 /// The partitioning in terms of the projection's columns; `None` when a key is dropped.
-fn project(partitioning: &Partitioning, projection: &ProjectionExec) -> Result<Option<Partitioning>> {
+fn project(
+    partitioning: &Partitioning,
+    projection: &ProjectionExec,
+) -> Result<Option<Partitioning>> {
     let project_key = |key| update_expr(key, projection.expr(), false);
     match partitioning {
         Partitioning::Hash(keys, count) => {

@@ -53,7 +53,12 @@ impl std::fmt::Debug for Stage {
 
 impl NodeState {
     /// Marks `partition` as executed and executes the inputs the first time.
-    fn open(&self, node: &IFileRepartitionExec, partition: usize, context: &Arc<TaskContext>) -> Result<()> {
+    fn open(
+        &self,
+        node: &IFileRepartitionExec,
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<()> {
         let outputs = node.partitioning().partition_count();
         let mut progress = self.0.lock();
         if matches!(progress.stage, Stage::New) {
@@ -85,7 +90,12 @@ impl NodeState {
     }
 
     /// The lanes of `partition`; starts the exchange the first time.
-    fn lanes(&self, plan: ExchangePlan, partition: usize, context: &TaskContext) -> Result<Vec<LaneStream>> {
+    fn lanes(
+        &self,
+        plan: ExchangePlan,
+        partition: usize,
+        context: &TaskContext,
+    ) -> Result<Vec<LaneStream>> {
         let mut progress = self.0.lock();
         let handle = match std::mem::replace(&mut progress.stage, Stage::Failed) {
             Stage::Opened(inputs) => ExchangeHandle::start(plan, inputs, context)?,

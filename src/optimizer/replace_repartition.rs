@@ -63,7 +63,9 @@ impl PhysicalOptimizerRule for ReplaceRepartition {
 /// Why the rule leaves `stock` in the plan; `None` when it swaps it.
 pub fn why_not(stock: &RepartitionExec) -> Option<String> {
     if stock.properties().boundedness.is_unbounded() {
-        return Some("the input is unbounded, and rows of full batches only would leave".to_owned());
+        return Some(
+            "the input is unbounded, and rows of full batches only would leave".to_owned(),
+        );
     }
     if let Partitioning::UnknownPartitioning(_) = stock.partitioning() {
         return Some("an unknown partitioning places no rows".to_owned());

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    AnyDictionaryArray, Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, GenericByteArray, GenericByteViewArray,
-    OffsetSizeTrait, UInt32Array, make_array, new_empty_array,
+    AnyDictionaryArray, Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder,
+    GenericByteArray, GenericByteViewArray, OffsetSizeTrait, UInt32Array, make_array,
+    new_empty_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{concat, take};
@@ -177,8 +178,11 @@ impl Column {
             Column::Pieces(pieces) => return Ok(pieces.finish(data_type)),
             _ => Buffer::default(),
         });
-        let data =
-            ArrayData::builder(data_type.clone()).len(len).add_buffer(values).nulls(nulls).build()?;
+        let data = ArrayData::builder(data_type.clone())
+            .len(len)
+            .add_buffer(values)
+            .nulls(nulls)
+            .build()?;
         Ok(Finished::Array(make_array(data)))
     }
 
@@ -362,8 +366,7 @@ impl Views {
             } else {
                 let (buffer, start) = view.location();
                 let offset = self.values.len();
-                self.values
-                    .extend_from_slice(&buffers[buffer][start..start + view.len() as usize]);
+                self.values.extend_from_slice(&buffers[buffer][start..start + view.len() as usize]);
                 last = (view.0, view.at(offset_u32(offset)));
                 self.views.push(last.1);
             }
@@ -373,8 +376,7 @@ impl Views {
     fn finish<T: ByteViewType>(&mut self, nulls: Option<NullBuffer>) -> Result<Finished> {
         let views = ScalarBuffer::from(std::mem::take(&mut self.views));
         let values = std::mem::take(&mut self.values);
-        let buffers =
-            if values.is_empty() { vec![] } else { vec![Buffer::from_vec(values)] };
+        let buffers = if values.is_empty() { vec![] } else { vec![Buffer::from_vec(values)] };
         let array = GenericByteViewArray::<T>::try_new(views, buffers, nulls)?;
         Ok(Finished::Array(Arc::new(array)))
     }

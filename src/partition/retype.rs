@@ -16,7 +16,9 @@ pub(super) fn retype(data: ArrayData, target: &DataType) -> Result<Option<ArrayD
         | (DataType::LargeList(_), DataType::LargeList(field))
         | (DataType::ListView(_), DataType::ListView(field))
         | (DataType::LargeListView(_), DataType::LargeListView(field)) => vec![field.data_type()],
-        (DataType::FixedSizeList(_, own), DataType::FixedSizeList(field, width)) if own == width => {
+        (DataType::FixedSizeList(_, own), DataType::FixedSizeList(field, width))
+            if own == width =>
+        {
             vec![field.data_type()]
         }
         (DataType::Map(_, own), DataType::Map(field, sorted)) if own == sorted => {

@@ -72,7 +72,11 @@ impl Router {
     ///
     /// # Errors
     /// No output partitions, more than `u32::MAX` of them, or a partitioning without a placement.
-    pub(crate) fn try_new(partitioning: &Partitioning, input: usize, inputs: usize) -> Result<Self> {
+    pub(crate) fn try_new(
+        partitioning: &Partitioning,
+        input: usize,
+        inputs: usize,
+    ) -> Result<Self> {
         let partitions = partitioning.partition_count();
         if partitions == 0 || u32::try_from(partitions).is_err() {
             return internal_err!("an exchange cannot have {partitions} output partitions");
@@ -118,11 +122,7 @@ impl Router {
                 let arrays = evaluate_expressions_to_arrays(keys.as_slice(), batch)?;
                 self.hashes.clear();
                 self.hashes.resize(batch.num_rows(), 0);
-                create_hashes(
-                    &arrays,
-                    REPARTITION_RANDOM_STATE.random_state(),
-                    &mut self.hashes,
-                )?;
+                create_hashes(&arrays, REPARTITION_RANDOM_STATE.random_state(), &mut self.hashes)?;
                 modulo.reduce(&self.hashes, &mut self.ids);
             }
             Scheme::Range { placement } => {
@@ -248,7 +248,11 @@ mod tests {
         out
     }
 
-    fn stock_rows(stock: &mut BatchPartitioner, batch: &RecordBatch, count: usize) -> Vec<Vec<i64>> {
+    fn stock_rows(
+        stock: &mut BatchPartitioner,
+        batch: &RecordBatch,
+        count: usize,
+    ) -> Vec<Vec<i64>> {
         let mut out = vec![vec![]; count];
         stock
             .partition(batch.clone(), |partition, part| {
@@ -268,8 +272,7 @@ mod tests {
     fn same_as_stock(partitioning: &Partitioning, batch: &RecordBatch) {
         let count = partitioning.partition_count();
         let mut router = Router::try_new(partitioning, 1, 3).unwrap();
-        let mut stock =
-            BatchPartitioner::try_new(partitioning.clone(), Time::new(), 1, 3).unwrap();
+        let mut stock = BatchPartitioner::try_new(partitioning.clone(), Time::new(), 1, 3).unwrap();
         for _ in 0..3 {
             assert_eq!(
                 rows_by_partition(&mut router, batch, count),

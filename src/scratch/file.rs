@@ -77,8 +77,8 @@ impl ScratchFile {
     }
 
     fn read_stream(&self, offset: u64, len: usize) -> Result<Buffer> {
-        let mut skip = usize::try_from(offset)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let mut skip =
+            usize::try_from(offset).map_err(|error| DataFusionError::External(Box::new(error)))?;
         let mut bytes = Vec::with_capacity(len);
         let mut stream = self.spill.read_stream()?;
         tokio::runtime::Handle::current().block_on(async {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::SpillWriter;
+use datafusion::execution::disk_manager::DiskManager;
 
 use super::file::{ScratchFile, StoredBlock};
 use crate::codec::Codec;

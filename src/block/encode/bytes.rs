@@ -111,7 +111,9 @@ impl Body {
         self.sink.put_words(lens, None);
         self.sink.put_bytes(total, |out| match all.filter(|all| all.len() == total) {
             Some(all) => out.extend_from_slice(all),
-            None => (0..rows).filter(|i| is_valid(mask, *i)).for_each(|i| out.extend_from_slice(values.get(i))),
+            None => (0..rows)
+                .filter(|i| is_valid(mask, *i))
+                .for_each(|i| out.extend_from_slice(values.get(i))),
         });
         Ok(())
     }

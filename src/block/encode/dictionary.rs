@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrow::array::{Array, AsArray, DictionaryArray};
 use arrow::datatypes::{
-    ArrowDictionaryKeyType, DataType, Int16Type, Int32Type, Int64Type, Int8Type,
-    UInt16Type, UInt32Type, UInt64Type, UInt8Type,
+    ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 
 use super::leaf::within;
@@ -15,7 +15,12 @@ use crate::block::word::Word;
 use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn dictionary(&mut self, array: &dyn Array, key: &DataType, rows: Range<usize>) -> BlockResult<()> {
+    pub(super) fn dictionary(
+        &mut self,
+        array: &dyn Array,
+        key: &DataType,
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
         match key {
             DataType::Int8 => self.keyed(array.as_dictionary::<Int8Type>(), rows),
             DataType::Int16 => self.keyed(array.as_dictionary::<Int16Type>(), rows),
@@ -89,7 +94,8 @@ fn renumber<K: Word>(
             }
         }
         _ => {
-            let mut new = vec![0usize; if values <= keys.len().saturating_mul(64) { values } else { 0 }];
+            let mut new =
+                vec![0usize; if values <= keys.len().saturating_mul(64) { values } else { 0 }];
             for (id, value) in used.iter().enumerate() {
                 if let Some(to) = new.get_mut(*value) {
                     *to = id;

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use arrow::array::{Array, AsArray, FixedSizeBinaryArray, PrimitiveArray};
 use arrow::datatypes::{
-    ArrowNativeType, ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Decimal32Type,
-    Decimal64Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
-    DurationSecondType, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Int8Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
-    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    ArrowNativeType, ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type,
+    Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
+    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
+    IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt16Type, UInt32Type, UInt64Type, UInt8Type,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
 use super::{BlockError, BlockResult, Body};
@@ -56,7 +57,9 @@ impl Body {
             },
             DataType::Time32(TimeUnit::Second) => self.primitive::<Time32SecondType>(array, rows),
             DataType::Time32(_) => self.primitive::<Time32MillisecondType>(array, rows),
-            DataType::Time64(TimeUnit::Microsecond) => self.primitive::<Time64MicrosecondType>(array, rows),
+            DataType::Time64(TimeUnit::Microsecond) => {
+                self.primitive::<Time64MicrosecondType>(array, rows)
+            }
             DataType::Time64(_) => self.primitive::<Time64NanosecondType>(array, rows),
             DataType::Interval(unit) => self.interval(array, *unit, rows),
             DataType::Boolean => self.bits(array, rows),
@@ -89,7 +92,12 @@ impl Body {
         self.words(array, array.values().inner().typed_data::<B>(), rows)
     }
 
-    fn words<T: Word>(&mut self, array: &dyn Array, values: &[T], rows: Range<usize>) -> BlockResult<()> {
+    fn words<T: Word>(
+        &mut self,
+        array: &dyn Array,
+        values: &[T],
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
         let values = within(values, &rows)?;
         self.sink.charge(values.len() * T::BYTES);
         self.with_validity(array.nulls(), &rows, |this, validity| {
@@ -103,7 +111,12 @@ impl Body {
         Ok(())
     }
 
-    fn interval(&mut self, array: &dyn Array, unit: IntervalUnit, rows: Range<usize>) -> BlockResult<()> {
+    fn interval(
+        &mut self,
+        array: &dyn Array,
+        unit: IntervalUnit,
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
         match unit {
             IntervalUnit::YearMonth => self.primitive::<IntervalYearMonthType>(array, rows),
             IntervalUnit::DayTime => {
@@ -117,7 +130,8 @@ impl Body {
                 Ok(())
             }
             IntervalUnit::MonthDayNano => {
-                let values = within(array.as_primitive::<IntervalMonthDayNanoType>().values(), &rows)?;
+                let values =
+                    within(array.as_primitive::<IntervalMonthDayNanoType>().values(), &rows)?;
                 self.parts(array, values, &rows, |sink, values, mask| {
                     let months: Vec<i32> = values.iter().map(|v| v.months).collect();
                     sink.put_words(&months, mask);
@@ -164,7 +178,8 @@ impl Body {
                 words.iter_mut().zip(mask).for_each(|(word, bits)| *word &= bits);
                 let true_rows: u32 = words.iter().map(|word| word.count_ones()).sum();
                 // Null rows follow the others where those are all true.
-                ones = if true_rows == valid { rows.len() } else { super::nested::to_len(true_rows) };
+                ones =
+                    if true_rows == valid { rows.len() } else { super::nested::to_len(true_rows) };
             }
             this.sink.put_tag(tags::BITS, validity, rows.len());
             this.sink.put_bits(&words, ones, rows.len());
@@ -187,7 +202,8 @@ impl Body {
                 return;
             }
             let mask = validity.mask();
-            let valid = || bytes.chunks_exact(width).enumerate().filter(|(i, _)| is_valid(mask, *i));
+            let valid =
+                || bytes.chunks_exact(width).enumerate().filter(|(i, _)| is_valid(mask, *i));
             let first = valid().next().map_or(&[][..], |(_, value)| value);
             if valid().all(|(_, value)| value == first) {
                 this.sink.put_u8(tags::CONSTANT);

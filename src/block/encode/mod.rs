@@ -95,7 +95,10 @@ impl BlockEncoder {
         self.body.sink.clear();
         for (column, field) in batch.columns().iter().zip(self.schema.fields()) {
             if !field.is_nullable() && column.null_count() > 0 {
-                return Err(BlockError::Schema(format!("nulls in the required column {:?}", field.name())));
+                return Err(BlockError::Schema(format!(
+                    "nulls in the required column {:?}",
+                    field.name()
+                )));
             }
             self.body.node(column.as_ref(), offset..end)?;
         }

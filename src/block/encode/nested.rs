@@ -23,7 +23,11 @@ impl Body {
         array.columns().iter().try_for_each(|child| self.node(child.as_ref(), rows.clone()))
     }
 
-    pub(super) fn fixed_list(&mut self, array: &FixedSizeListArray, rows: Range<usize>) -> BlockResult<()> {
+    pub(super) fn fixed_list(
+        &mut self,
+        array: &FixedSizeListArray,
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
         let size = usize::try_from(array.value_length()).unwrap_or(0);
         self.with_validity(array.nulls(), &rows, |this, validity| {
             this.sink.put_tag(tags::FIXED_LIST, validity, rows.len());
@@ -93,12 +97,17 @@ impl Body {
     }
 
     /// The node of the rows of `child` that lie in `ranges`, in this order.
-    pub(super) fn gathered(&mut self, child: &dyn Array, ranges: &[Range<usize>]) -> BlockResult<()> {
+    pub(super) fn gathered(
+        &mut self,
+        child: &dyn Array,
+        ranges: &[Range<usize>],
+    ) -> BlockResult<()> {
         match ranges {
             [] => self.node(child, 0..0),
             [one] => self.node(child, one.clone()),
             many => {
-                let indices: UInt64Array = many.iter().flat_map(Clone::clone).map(|i| Some(i as u64)).collect();
+                let indices: UInt64Array =
+                    many.iter().flat_map(Clone::clone).map(|i| Some(i as u64)).collect();
                 let rows = indices.len();
                 let gathered: ArrayRef = take(child, &indices, None)?;
                 self.node(gathered.as_ref(), 0..rows)

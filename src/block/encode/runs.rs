@@ -3,24 +3,42 @@
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray, RunArray};
-use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type, RunEndIndexType};
+use arrow::datatypes::{
+    ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type, RunEndIndexType,
+};
 
 use super::{BlockError, BlockResult, Body};
 use crate::block::sink::Validity;
 use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn runs(&mut self, array: &dyn Array, ends: &DataType, rows: Range<usize>) -> BlockResult<()> {
-        let run_array = || BlockError::Schema(format!("{} is not run-end encoded", array.data_type()));
+    pub(super) fn runs(
+        &mut self,
+        array: &dyn Array,
+        ends: &DataType,
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
+        let run_array =
+            || BlockError::Schema(format!("{} is not run-end encoded", array.data_type()));
         match ends {
-            DataType::Int16 => self.run_array::<Int16Type>(array.as_run_opt().ok_or_else(run_array)?, rows),
-            DataType::Int32 => self.run_array::<Int32Type>(array.as_run_opt().ok_or_else(run_array)?, rows),
-            DataType::Int64 => self.run_array::<Int64Type>(array.as_run_opt().ok_or_else(run_array)?, rows),
+            DataType::Int16 => {
+                self.run_array::<Int16Type>(array.as_run_opt().ok_or_else(run_array)?, rows)
+            }
+            DataType::Int32 => {
+                self.run_array::<Int32Type>(array.as_run_opt().ok_or_else(run_array)?, rows)
+            }
+            DataType::Int64 => {
+                self.run_array::<Int64Type>(array.as_run_opt().ok_or_else(run_array)?, rows)
+            }
             other => Err(BlockError::Schema(format!("{other} is not a run end"))),
         }
     }
 
-    fn run_array<R: RunEndIndexType>(&mut self, array: &RunArray<R>, rows: Range<usize>) -> BlockResult<()> {
+    fn run_array<R: RunEndIndexType>(
+        &mut self,
+        array: &RunArray<R>,
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
         if rows.is_empty() {
             self.sink.put_tag(tags::EMPTY, Validity::AllValid, 0);
             return Ok(());

@@ -11,13 +11,20 @@ use crate::block::sink::Validity;
 use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn union(&mut self, array: &UnionArray, fields: &UnionFields, rows: Range<usize>) -> BlockResult<()> {
+    pub(super) fn union(
+        &mut self,
+        array: &UnionArray,
+        fields: &UnionFields,
+        rows: Range<usize>,
+    ) -> BlockResult<()> {
         let ids = within(array.type_ids(), &rows)?;
         let Some(offsets) = array.offsets() else {
             self.sink.charge(sizes::union_bytes(rows.len(), false));
             self.sink.put_tag(tags::SPARSE, Validity::AllValid, rows.len());
             self.sink.put_words(ids, None);
-            return fields.iter().try_for_each(|(id, _)| self.node(array.child(id).as_ref(), rows.clone()));
+            return fields
+                .iter()
+                .try_for_each(|(id, _)| self.node(array.child(id).as_ref(), rows.clone()));
         };
         let offsets = within(offsets, &rows)?;
         self.sink.charge(sizes::union_bytes(rows.len(), true));
