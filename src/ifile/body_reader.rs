@@ -70,10 +70,19 @@ pub(super) struct BodyReader {
 enum Decoder {
     /// Nothing to decode with; a compressed body is an error before it comes here.
     None,
-    Chunks { state: Decompressor, block_left: usize },
-    Zstd { state: ZstdDecoder, done: bool },
+    Chunks {
+        state: Decompressor,
+        block_left: usize,
+    },
+    Zstd {
+        state: ZstdDecoder,
+        done: bool,
+    },
     #[cfg(feature = "deflate")]
-    Deflate { state: DeflateDecoder, done: bool },
+    Deflate {
+        state: DeflateDecoder,
+        done: bool,
+    },
 }
 
 /// What a call of [`BodyReader::decode`] came to.
@@ -97,9 +106,7 @@ impl BodyReader {
                 Decoder::Zstd { state: ZstdDecoder::new(window_log_max)?, done: false }
             }
             #[cfg(feature = "deflate")]
-            Codec::Deflate { .. } => {
-                Decoder::Deflate { state: DeflateDecoder::new(), done: false }
-            }
+            Codec::Deflate { .. } => Decoder::Deflate { state: DeflateDecoder::new(), done: false },
             #[cfg(not(feature = "deflate"))]
             Codec::Deflate { .. } => Decoder::None,
         };
@@ -136,11 +143,6 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Raw bytes decoded so far.
-    pub(super) fn decoded(&self) -> u64 {
-        self.decoded
-    }
-
     /// Raw bytes that are still to be decoded, where it is known.
     pub(super) fn left(&self) -> Option<u64> {
         self.expected.map(|expected| expected.saturating_sub(self.decoded))
@@ -175,10 +177,9 @@ impl BodyReader {
             self.decoded = before.saturating_add(to_u64(len));
         }
         match self.expected {
-            Some(expected) if self.decoded > expected => Err(IFileError::corrupt(
-                Fault::DecodedLength { expected, found: self.decoded },
-                at,
-            )),
+            Some(expected) if self.decoded > expected => {
+                Err(IFileError::corrupt(Fault::DecodedLength { expected, found: self.decoded }, at))
+            }
             _ => Ok(decoded),
         }
     }
@@ -202,7 +203,7 @@ impl BodyReader {
         window: &mut Window,
     ) -> Result<()> {
         let known_end = source.body_left().is_some();
-        while window.bytes().is_empty() && !(self.is_complete() && !known_end) {
+        while window.bytes().is_empty() && (known_end || !self.is_complete()) {
             if self.decode(source, window)? == Decoded::End {
                 break;
             }
@@ -241,7 +242,7 @@ fn decode_chunk<R: Read>(
         *block_left = match usize::try_from(len) {
             Ok(raw_len) if raw_len > 0 => raw_len,
             _ => {
-                let limit = to_u64(i32::MAX.unsigned_abs().try_into().unwrap_or(usize::MAX));
+                let limit = u64::from(i32::MAX.unsigned_abs());
                 return Err(source.fault(0, Fault::BlockLength { limit, found: len }));
             }
         };
@@ -305,9 +306,7 @@ fn stream<R: Read>(
         if *done {
             return match source.body_left() {
                 None | Some(0) => Ok(Decoded::End),
-                Some(found) => {
-                    Err(source.fault(0, Fault::TrailingBytes { after: name, found }))
-                }
+                Some(found) => Err(source.fault(0, Fault::TrailingBytes { after: name, found })),
             };
         }
         let found = source.fill_body(1)?;
@@ -325,7 +324,8 @@ fn stream<R: Read>(
         }
         if !step.done && step.consumed == 0 {
             let left = to_u64(found);
-            return Err(source.fault(0, Fault::UnexpectedEnd { what: name, expected: left + 1, found: left }));
+            return Err(source
+                .fault(0, Fault::UnexpectedEnd { what: name, expected: left + 1, found: left }));
         }
     }
 }

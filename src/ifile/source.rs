@@ -133,11 +133,8 @@ impl<R: Read> Source<R> {
         let wanted = wanted.min(to_usize_limit(left));
         let found = self.fill(wanted)?;
         if found < wanted {
-            let missing = Fault::UnexpectedEnd {
-                what: "segment body",
-                expected: left,
-                found: to_u64(found),
-            };
+            let missing =
+                Fault::UnexpectedEnd { what: "segment body", expected: left, found: to_u64(found) };
             return Err(self.fault(found, missing));
         }
         Ok(self.body().len())
@@ -213,6 +210,26 @@ impl<R: Read> Source<R> {
                 };
                 Err(self.fault(found, missing))
             }
+        }
+    }
+
+    /// Compares the checksum of a body that the buffer can hold, without consuming it. `false` if the
+    /// buffer cannot, or the input is too short; nothing is known then.
+    pub(super) fn check_ahead(&mut self) -> Result<bool> {
+        let Some(left) = self.body_left().and_then(|left| usize::try_from(left).ok()) else {
+            return Ok(false);
+        };
+        let whole = left.saturating_add(CHECKSUM_BYTES);
+        if whole > self.buffer.len() || self.fill(whole)? < whole {
+            return Ok(false);
+        }
+        let expected = crc32fast::hash(self.body());
+        let stored = self.buffer.get(self.start + left..self.end).unwrap_or_default();
+        match stored.first_chunk().copied().map(u32::from_be_bytes) {
+            Some(found) if found != expected => {
+                Err(self.fault(left, Fault::Checksum { expected, found }))
+            }
+            found => Ok(found.is_some()),
         }
     }
 
