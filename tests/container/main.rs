@@ -7,8 +7,21 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod blocks;
+mod caps;
+mod corruption;
+mod determinism;
+mod field_cases;
 mod golden;
 mod golden_read;
 mod golden_write;
+mod incompressible;
 mod malformed;
-mod sink;
+mod random_records;
+mod ranges;
+mod runs;
+mod sized;
+mod spill;
+mod support;
+mod write_buffer;
+mod write_sizes;
