@@ -1,5 +1,6 @@
 //! A bounded-memory, compressed exchange for Apache DataFusion.
 
+pub mod block;
 pub mod codec;
 pub mod error;
 pub mod ifile;

@@ -115,23 +115,11 @@ impl BlockHeader {
     }
 }
 
-/// Ids of the codecs in a header; frozen.
-pub(crate) fn codec_id(codec: Codec) -> u8 {
-    match codec {
-        Codec::None => 0,
-        Codec::Snappy => 1,
-        Codec::Lz4 => 2,
-        Codec::Zstd(_) => 3,
-    }
-}
-
-/// The codec that decodes `id`, or `None` if the bytes are stored as they are.
+/// The codec of `id`, or `None` if the bytes are stored as they are.
 pub(crate) fn codec_of(id: u8) -> BlockResult<Option<Codec>> {
-    match id {
-        0 => Ok(None),
-        1 => Ok(Some(Codec::Snappy)),
-        2 => Ok(Some(Codec::Lz4)),
-        3 => Ok(Some(Codec::Zstd(1))),
-        other => Err(BlockError::Codec(other)),
+    match Codec::from_wire_id(id) {
+        Ok(Codec::None) => Ok(None),
+        Ok(codec) => Ok(Some(codec)),
+        Err(_) => Err(BlockError::Codec(id)),
     }
 }

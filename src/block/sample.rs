@@ -28,7 +28,7 @@ impl Sampler {
         let mode = match codec {
             Codec::None => Mode::Off,
             Codec::Snappy | Codec::Lz4 => Mode::Matches,
-            Codec::Zstd(_) => Mode::Entropy,
+            Codec::Zstd { .. } | Codec::Deflate { .. } => Mode::Entropy,
         };
         Self { mode }
     }

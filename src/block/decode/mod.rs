@@ -83,7 +83,7 @@ impl BlockDecoder {
     /// Bytes of scratch and codec state.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.raw.capacity()
+        self.raw.capacity() + self.decompressor.state_bytes()
     }
 
     fn check_limits(&self, header: &BlockHeader) -> BlockResult<usize> {
@@ -105,8 +105,12 @@ fn decompress<'a>(
     raw: &'a mut Vec<u8>,
 ) -> BlockResult<&'a [u8]> {
     let raw_len = usize::try_from(raw_bytes).map_err(|_| BlockError::Invalid("raw length"))?;
+    if raw.len() < raw_len {
+        raw.resize(raw_len, 0);
+    }
+    let raw = raw.get_mut(..raw_len).ok_or(BlockError::Invalid("raw length"))?;
     decompressor
-        .decompress(codec, packed, raw_len, raw)
+        .decompress_into(codec, packed, raw)
         .map_err(|e| BlockError::Decompress(e.to_string()))?;
     Ok(raw)
 }
@@ -160,10 +164,7 @@ fn node(source: &mut Source<'_>, data_type: &DataType, rows: usize) -> BlockResu
 fn empty(source: &mut Source<'_>, data_type: &DataType, nulls: &Nulls, rows: usize) -> BlockResult<ArrayRef> {
     match (nulls, data_type) {
         (Nulls::None, DataType::Null) => Ok(new_null_array(data_type, rows)),
-        (Nulls::None, _) if rows == 0 => {
-            source.charge(sizes::null_leaf_bytes(data_type, 0))?;
-            Ok(new_empty_array(data_type))
-        }
+        (Nulls::None, _) if rows == 0 => Ok(new_empty_array(data_type)),
         (
             Nulls::All,
             DataType::Null
