@@ -142,9 +142,10 @@ fn usage(
 
 fn add_spill(plan: &dyn ExecutionPlan, spill: &mut Spill) -> Result<()> {
     let metrics = plan.metrics().unwrap_or_default();
-    let sum = |name| -> Result<Option<u64>> {
-        let sum = metrics.sum_by_name(name).map(|metric| u64::try_from(metric.as_usize()));
-        Ok(sum.transpose()?)
+    // `sum_by_name` does not know the names of metrics that are built in, such as these.
+    let sum = |name: &str| -> Result<Option<u64>> {
+        let sum = metrics.sum(|metric| metric.value().name() == name);
+        Ok(sum.map(|metric| u64::try_from(metric.as_usize())).transpose()?)
     };
     let stored_bytes = sum("spilled_bytes")?.unwrap_or(0);
     if EXCHANGES.contains(&plan.name()) {

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Args, Engine};
@@ -92,19 +92,24 @@ fn job(args: &Args) -> Result<ExitCode> {
 fn describe(args: &Args, queries: &[Query]) -> String {
     let names: Vec<&str> = queries.iter().map(|query| query.name.as_str()).collect();
     format!(
-        "TPC-DS scale {}, memory {} ({:?} pool), {} partitions, codec {}, {:?} joins, {:?} exchange, {} run(s) \
-         of {} queries: {}",
+        "TPC-DS at scale {}: {} memory, {} pool, {} partitions, {} joins, exchange {}, codec {}, runs {}.\n\
+         {} queries: {}.",
         args.scale,
         args.memory_limit,
-        args.pool,
+        flag_value(args.pool),
         args.partitions,
+        flag_value(args.join),
+        flag_value(args.engine),
         args.codec,
-        args.join,
-        args.engine,
         args.runs,
         names.len(),
         names.join(", "),
     )
+}
+
+/// The value as it is written in the flag.
+fn flag_value(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn progress_bar(args: &Args, queries: &[Query]) -> Result<ProgressBar> {

@@ -142,36 +142,45 @@ fn yes_no(value: Option<bool>) -> &'static str {
     }
 }
 
-/// Totals per engine; times and bytes only over the runs that both engines completed, pair by pair.
+/// Totals per engine, and of the runs that both engines completed.
 pub(crate) fn summary(records: &[Record]) -> String {
+    let of = |engine| records.iter().filter(move |record| record.engine == engine);
+    let both = [Engine::Stock, Engine::Ifile].into_iter().all(|engine| of(engine).next().is_some());
     let mut text = String::new();
-    for engine in [Engine::Stock, Engine::Ifile] {
-        let runs: Vec<&Record> = records.iter().filter(|record| record.engine == engine).collect();
-        if runs.is_empty() {
-            continue;
-        }
-        let count = |status| runs.iter().filter(|record| record.status == status).count();
-        let both: Vec<&&Record> = runs.iter().filter(|record| record.agrees.is_some()).collect();
-        let seconds: f64 = both.iter().map(|record| record.seconds).sum();
-        let stored: u64 = both.iter().filter_map(|record| record.spilled_bytes).sum();
-        let resident = both.iter().filter_map(|record| record.resident_growth_bytes).max();
-        writeln!(
+    for engine in [Engine::Stock, Engine::Ifile].into_iter().filter(|e| of(*e).next().is_some()) {
+        let count = |status| of(engine).filter(|record| record.status == status).count();
+        write!(
             text,
-            "{engine:<5}  {} runs: {} ok, {} oom, {} timeout, {} error, {} wrong. Completed by both: {}, \
-             in {seconds:.1} s, exchanges stored {}, largest resident growth {}",
-            runs.len(),
+            "{engine:<5}  {} runs: {} ok, {} out of memory, {} timeout, {} error, {} wrong",
+            of(engine).count(),
             count(Status::Ok),
             count(Status::Oom),
             count(Status::Timeout),
             count(Status::Error),
             count(Status::Wrong),
-            both.len(),
-            bytes(stored),
-            bytes(resident.unwrap_or(0)),
         )
         .ok();
+        if both {
+            text.push_str(&completed_by_both(of(engine)));
+        }
+        text.push('\n');
     }
     text
+}
+
+fn completed_by_both<'a>(records: impl Iterator<Item = &'a Record>) -> String {
+    let (mut runs, mut seconds, mut stored_bytes, mut resident_bytes) = (0, 0.0, 0, 0);
+    for record in records.filter(|record| record.agrees.is_some()) {
+        runs += 1;
+        seconds += record.seconds;
+        stored_bytes += record.spilled_bytes.unwrap_or(0);
+        resident_bytes += record.resident_growth_bytes.unwrap_or(0);
+    }
+    format!(
+        "; the {runs} that both completed: {seconds:.1} s, resident growth {} in sum, stored by exchanges {}",
+        bytes(resident_bytes),
+        bytes(stored_bytes),
+    )
 }
 
 /// Whether anything happened that a limit of memory or time does not explain.

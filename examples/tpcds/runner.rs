@@ -40,7 +40,14 @@ pub(crate) fn run(request: &Request, timeout: Duration) -> Result<Outcome> {
     let errors = errors.and_then(|reader| reader.join().ok()).unwrap_or_default();
     remove_dir(&request.spill_dir)?;
 
-    if let Some(outcome) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
+    let outcome = line.ok().and_then(|line| serde_json::from_str::<Outcome>(&line).ok());
+    if let Some(mut outcome) = outcome {
+        if outcome.status == Status::Error
+            && let Some(message) = &mut outcome.message
+        {
+            // A panic tells its place there.
+            message.push_str(&format!(": {}", errors.trim()));
+        }
         return Ok(outcome);
     }
     let seconds = start.elapsed().as_secs_f64();
