@@ -1,2 +1,1 @@
 //! A bounded-memory, compressed exchange for Apache DataFusion.
-

@@ -110,7 +110,7 @@ impl Args {
         match self.engine {
             EngineChoice::Stock => vec![Engine::Stock],
             EngineChoice::Ifile => vec![Engine::Ifile],
-            EngineChoice::Both if run % 2 == 0 => vec![Engine::Stock, Engine::Ifile],
+            EngineChoice::Both if run.is_multiple_of(2) => vec![Engine::Stock, Engine::Ifile],
             EngineChoice::Both => vec![Engine::Ifile, Engine::Stock],
         }
     }
@@ -188,7 +188,11 @@ impl FromStr for MemoryLimit {
         if !(1.0..=9.0e15).contains(&bytes) {
             return Err(format!("`{text}` is out of range: expected 1 byte up to 8 PB"));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked above"
+        )]
         Ok(Self(Some(bytes as u64)))
     }
 }

@@ -58,8 +58,8 @@ fn end_with_the_parent() {
 }
 
 async fn run(request: &Request) -> Result<Outcome> {
-    let sql = fs::read_to_string(&request.sql)
-        .map_err(|e| format!("{}: {e}", request.sql.display()))?;
+    let sql =
+        fs::read_to_string(&request.sql).map_err(|e| format!("{}: {e}", request.sql.display()))?;
     fs::create_dir_all(&request.spill_dir)?;
     let spill_dir = fs::canonicalize(&request.spill_dir)?;
     let (context, pool) = session::open(request).await?;

@@ -162,8 +162,8 @@ fn text_values(column: &ArrayRef, texts: Texts) -> Result<Vec<Option<String>>> {
 
 /// Pairs rows of one key that are equal within the tolerance; returns those that are left.
 fn unmatched(mut left: Vec<Numbers>, mut right: Vec<Numbers>) -> (Vec<Numbers>, Vec<Numbers>) {
-    left.sort_by(|a, b| order(a, b));
-    right.sort_by(|a, b| order(a, b));
+    left.sort_by(order);
+    right.sort_by(order);
     if left.len() == right.len() && left.iter().zip(&right).all(|(l, r)| close(l, r)) {
         return (Vec::new(), Vec::new());
     }

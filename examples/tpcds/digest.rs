@@ -109,7 +109,8 @@ mod tests {
     }
 
     fn ints(values: [[Option<i32>; 3]; 3]) -> RecordBatch {
-        let column = |i: usize| Arc::new(Int32Array::from_iter(values.map(|row| row[i]))) as ArrayRef;
+        let column =
+            |i: usize| Arc::new(Int32Array::from_iter(values.map(|row| row[i]))) as ArrayRef;
         batch(&[("a", column(0)), ("b", column(1)), ("c", column(2))])
     }
 
@@ -121,7 +122,7 @@ mod tests {
     fn order_and_batches_do_not_count() {
         let one = ints([X, Y, Z]);
         let other = ints([Z, X, Y]);
-        assert_eq!(digest(&[one.clone()]), digest(&[other]));
+        assert_eq!(digest(std::slice::from_ref(&one)), digest(&[other]));
         assert_eq!(digest(&[one.slice(2, 1), one.slice(0, 2)]), digest(&[one]));
     }
 

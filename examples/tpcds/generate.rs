@@ -41,7 +41,8 @@ pub(crate) fn generate(dir: &Path, scale: f64) -> Result<()> {
         return Ok(());
     }
     let lock = File::create(dir.join(".lock"))?;
-    lock.try_lock().map_err(|e| format!("{}: another process generates here: {e}", dir.display()))?;
+    lock.try_lock()
+        .map_err(|e| format!("{}: another process generates here: {e}", dir.display()))?;
 
     let start = Instant::now();
     eprintln!("generating {} tables of scale {scale} in {}", missing.len(), dir.display());
@@ -109,7 +110,13 @@ impl Job {
     }
 
     /// Makes file number `file`, and gives the table its name when it was the last one.
-    fn make(&self, file: u64, session: &Session, bars: &MultiProgress, stop: &AtomicBool) -> Result<()> {
+    fn make(
+        &self,
+        file: u64,
+        session: &Session,
+        bars: &MultiProgress,
+        stop: &AtomicBool,
+    ) -> Result<()> {
         self.show_bar(bars);
         fs::create_dir_all(&self.partial_dir)?;
         let first = self.source_rows * file / self.files + 1;
@@ -157,7 +164,7 @@ impl Job {
             step_first = step_last + 1;
         }
         let sink = writer.into_inner()?;
-        sink.into_inner().map_err(|e| e.into_error())?.sync_all()?;
+        sink.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
         Ok(())
     }
 
@@ -166,7 +173,8 @@ impl Job {
         if self.bar_shown.swap(true, Ordering::AcqRel) || !std::io::stderr().is_terminal() {
             return;
         }
-        let style = ProgressStyle::with_template("{prefix:>22} {bar:32} {percent:>3}% {elapsed:>4}");
+        let style =
+            ProgressStyle::with_template("{prefix:>22} {bar:32} {percent:>3}% {elapsed:>4}");
         bars.add(self.bar.clone());
         self.bar.set_length(self.source_rows);
         self.bar.set_prefix(self.table.get_name());

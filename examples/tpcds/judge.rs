@@ -41,7 +41,7 @@ impl Judged {
 ///
 /// # Errors
 ///
-/// Fails when a stored result or answer cannot be read.
+/// Fails when a stored result cannot be moved or removed.
 pub(crate) fn judge(
     runs: &mut [Judged],
     query: &Query,
@@ -50,19 +50,20 @@ pub(crate) fn judge(
 ) -> Result<()> {
     if let (Some(answers), Some(answer)) = (answers, &query.answer) {
         for run in runs.iter_mut().filter(|run| run.is_ok()) {
-            verify(run, &answers.join(answer))?;
+            verify(run, &answers.join(answer));
         }
     }
     if let [one, other] = runs
         && one.is_ok()
         && other.is_ok()
     {
-        agree(one, other)?;
+        agree(one, other);
     }
     let disagree = runs.iter().any(|run| run.agrees == Some(false));
     for run in runs.iter_mut().filter(|run| run.is_ok()) {
         // Where nothing else tells which one is wrong, the stock engine is taken to be right.
-        let suspect = run.agrees == Some(false) && run.verified.is_none() && run.engine == Engine::Ifile;
+        let suspect =
+            run.agrees == Some(false) && run.verified.is_none() && run.engine == Engine::Ifile;
         if run.verified == Some(false) || suspect {
             run.outcome.status = Status::Wrong;
         }
@@ -77,34 +78,40 @@ pub(crate) fn judge(
     Ok(())
 }
 
-fn verify(run: &mut Judged, answer: &Path) -> Result<()> {
-    let difference = compare_files(&run.result, answer, Texts::Lenient)?;
-    run.verified = Some(difference.is_empty());
-    if !difference.is_empty() {
-        run.notes.extend(describe(&difference, "this run", "the stored answer"));
+fn verify(run: &mut Judged, answer: &Path) {
+    if !answer.exists() {
+        run.notes.push(format!("no stored answer {}", answer.display()));
+        return;
     }
-    Ok(())
+    let notes = differences(&run.result, answer, Texts::Lenient, ["this run", "the stored answer"]);
+    run.verified = Some(notes.is_empty());
+    run.notes.extend(notes);
 }
 
-fn agree(one: &mut Judged, other: &mut Judged) -> Result<()> {
-    let same = one.outcome.digest == other.outcome.digest;
-    let difference = if same {
-        Difference::default()
+fn agree(one: &mut Judged, other: &mut Judged) {
+    let notes = if one.outcome.digest == other.outcome.digest {
+        Vec::new()
     } else {
-        compare_files(&one.result, &other.result, Texts::Exact)?
-    };
-    one.agrees = Some(difference.is_empty());
-    other.agrees = one.agrees;
-    if !difference.is_empty() {
         let (left, right) = (one.engine.to_string(), other.engine.to_string());
-        other.notes.extend(describe(&difference, &left, &right));
-    }
-    Ok(())
+        differences(&one.result, &other.result, Texts::Exact, [&left, &right])
+    };
+    one.agrees = Some(notes.is_empty());
+    other.agrees = one.agrees;
+    other.notes.extend(notes);
 }
 
-fn describe(difference: &Difference, left: &str, right: &str) -> Vec<String> {
+/// What differs, one line each; a result that cannot be compared differs.
+fn differences(left: &Path, right: &Path, texts: Texts, names: [&str; 2]) -> Vec<String> {
+    match compare_files(left, right, texts) {
+        Ok(difference) if difference.is_empty() => Vec::new(),
+        Ok(difference) => describe(&difference, names),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+fn describe(difference: &Difference, names: [&str; 2]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, rows) in [(left, &difference.left_only), (right, &difference.right_only)] {
+    for (name, rows) in names.into_iter().zip([&difference.left_only, &difference.right_only]) {
         lines.push(format!("{} rows only in {name}", rows.len()));
         lines.extend(rows.iter().take(ROWS_SHOWN).map(|row| format!("  {row}")));
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! generate   tables of the scale as Parquet, once             tables.rs, generate.rs
 //! queries    which files of sql/ to run                       queries.rs
-//! runner     one child process per query, engine and run      runner.rs, protocol.rs
+//! runner     one child process per query, engine and run      runner.rs, protocol.rs, scratch.rs
 //!   child    session, pool, meters; runs the query            child.rs, session.rs, pool.rs, measure.rs, digest.rs
 //! judge      stock against ours, and both against answers     judge.rs, compare.rs
 //! report     table, totals, JSON                              report.rs
@@ -21,13 +21,16 @@ mod protocol;
 mod queries;
 mod report;
 mod runner;
+mod scratch;
 mod session;
 mod tables;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -36,6 +39,7 @@ use crate::judge::Judged;
 use crate::protocol::Request;
 use crate::queries::Query;
 use crate::report::Record;
+use crate::scratch::Scratch;
 
 pub(crate) type Result<T> =
     std::result::Result<T, Box<dyn std::error::Error + Send + Sync + 'static>>;
@@ -45,9 +49,6 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Err(message) = args.check() {
-        Args::command().error(clap::error::ErrorKind::ValueValidation, message).exit();
-    }
     let result = match &args.child {
         Some(request) => child::main(request),
         None => job(&args),
@@ -58,8 +59,19 @@ fn main() -> ExitCode {
     })
 }
 
+/// Ends the process as for any other flag that is wrong.
+fn refuse(error: impl Display) -> ! {
+    Args::command().error(ErrorKind::ValueValidation, error).exit()
+}
+
 fn job(args: &Args) -> Result<ExitCode> {
-    let queries = queries::select(&Path::new(ROOT).join("sql"), &args.queries)?;
+    args.check().unwrap_or_else(|error| refuse(error));
+    let queries = queries::select(&Path::new(ROOT).join("sql"), &args.queries)
+        .unwrap_or_else(|error| refuse(error));
+    if let Some(path) = &args.json {
+        // Before hours of work, not after.
+        report::write_json(path, &[]).unwrap_or_else(|error| refuse(error));
+    }
     let work = Path::new(ROOT).join("target/tpcds");
     let tables = work.join(format!("sf{}", args.scale));
     generate::generate(&tables, args.scale)?;
@@ -68,7 +80,7 @@ fn job(args: &Args) -> Result<ExitCode> {
     let job = Job {
         args,
         tables,
-        scratch: tempfile::Builder::new().prefix("run-").tempdir_in(&work)?,
+        scratch: Scratch::new(&work)?,
         wrong_dir: work.join("wrong"),
         bar: progress_bar(args, &queries)?,
     };
@@ -96,10 +108,10 @@ fn describe(args: &Args, queries: &[Query]) -> String {
          {} queries: {}.",
         args.scale,
         args.memory_limit,
-        flag_value(args.pool),
+        flag_value(&args.pool),
         args.partitions,
-        flag_value(args.join),
-        flag_value(args.engine),
+        flag_value(&args.join),
+        flag_value(&args.engine),
         args.codec,
         args.runs,
         names.len(),
@@ -108,7 +120,7 @@ fn describe(args: &Args, queries: &[Query]) -> String {
 }
 
 /// The value as it is written in the flag.
-fn flag_value(value: impl ValueEnum) -> String {
+fn flag_value(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
@@ -123,8 +135,7 @@ fn progress_bar(args: &Args, queries: &[Query]) -> Result<ProgressBar> {
 struct Job<'a> {
     args: &'a Args,
     tables: PathBuf,
-    /// Spill files and results of this job; removed at its end.
-    scratch: tempfile::TempDir,
+    scratch: Scratch,
     wrong_dir: PathBuf,
     bar: ProgressBar,
 }

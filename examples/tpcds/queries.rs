@@ -46,7 +46,9 @@ pub(crate) fn select(sql_dir: &Path, wanted: &[String]) -> Result<Vec<Query>> {
         if found.is_empty() {
             let all = benchmark.iter().chain(&shuffle).map(|query| query.name.as_str());
             let all = all.collect::<Vec<_>>().join(", ");
-            return Err(format!("--queries: no query `{want}`: expected all, shuffle, {all}").into());
+            return Err(
+                format!("--queries: no query `{want}`: expected all, shuffle, {all}").into()
+            );
         }
         for query in found {
             if !selected.contains(query) {
@@ -118,10 +120,7 @@ mod tests {
     #[test]
     fn an_unknown_query_lists_the_known_ones() {
         let error = names(&["7"]).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "--queries: no query `7`: expected all, shuffle, q05, q64, shuffle/wide"
-        );
+        assert_eq!(error, "--queries: no query `7`: expected all, shuffle, q05, q64, shuffle/wide");
     }
 
     #[test]

@@ -77,8 +77,19 @@ pub(crate) fn header() -> String {
          the exchanges, before (`raw`) and after\n(`stored`) compression; `others` is what all other operators \
          wrote. `same` compares both engines, `answer` the stored answer.\n\n\
          {:<26} {:<5} {:<7} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5} {:>5} {:>6}  refused consumer",
-        "query", "exec", "status", "time", "pool", "resident", "spills", "raw", "stored", "others",
-        "files", "same", "answer",
+        "query",
+        "exec",
+        "status",
+        "time",
+        "pool",
+        "resident",
+        "spills",
+        "raw",
+        "stored",
+        "others",
+        "files",
+        "same",
+        "answer",
     )
 }
 
@@ -253,7 +264,9 @@ mod tests {
             "files_peak": 1, "agrees": null, "verified": null,
         });
         assert_eq!(value, expected);
-        assert!(serde_json::to_value(record(Engine::Stock, Status::Ok)).unwrap()["codec"].is_null());
+        assert!(
+            serde_json::to_value(record(Engine::Stock, Status::Ok)).unwrap()["codec"].is_null()
+        );
     }
 
     #[test]
@@ -277,9 +290,13 @@ mod tests {
 
     #[test]
     fn sizes_have_three_or_four_digits() {
-        for (size, text) in
-            [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KB"), (256 << 20, "256 MB"), (1000 << 20, "0.98 GB")]
-        {
+        for (size, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KB"),
+            (256 << 20, "256 MB"),
+            (1000 << 20, "0.98 GB"),
+        ] {
             assert_eq!(bytes(size), text);
         }
     }

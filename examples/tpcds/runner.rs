@@ -66,7 +66,10 @@ fn failure(timed_out: bool, exit: ExitStatus, errors: &str, seconds: f64) -> Out
 }
 
 /// Waits for the one line of the child. It is read by a thread, so that the wait can end before the child.
-fn read_line(child: &mut Child, timeout: Duration) -> std::result::Result<String, RecvTimeoutError> {
+fn read_line(
+    child: &mut Child,
+    timeout: Duration,
+) -> std::result::Result<String, RecvTimeoutError> {
     let (sender, receiver) = mpsc::channel();
     if let Some(stdout) = child.stdout.take() {
         thread::spawn(move || {

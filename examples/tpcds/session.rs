@@ -69,7 +69,11 @@ pub(crate) fn parse_codec(text: &str) -> std::result::Result<String, String> {
     let (name, level) = text.split_once(':').map_or((text, None), |(n, l)| (n, Some(l)));
     let known = matches!((name, level), ("none" | "snappy" | "lz4" | "zstd", None))
         || name == "zstd" && level.is_some_and(|level| level.parse::<i32>().is_ok());
-    if known { Ok(text.to_owned()) } else { Err("expected none, snappy, lz4, zstd or zstd:LEVEL".into()) }
+    if known {
+        Ok(text.to_owned())
+    } else {
+        Err("expected none, snappy, lz4, zstd or zstd:LEVEL".into())
+    }
 }
 
 /// Whether the sorts would fail first, whatever the exchange does.

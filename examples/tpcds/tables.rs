@@ -79,7 +79,11 @@ pub(crate) fn files(table: Table, scale: f64) -> u64 {
     if !large {
         return 1;
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive scale")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a small positive scale"
+    )]
     let tens = (scale / 10.0).ceil() as u64;
     8 * tens.max(1)
 }
