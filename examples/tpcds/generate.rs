@@ -175,10 +175,10 @@ impl Job {
         }
         let style =
             ProgressStyle::with_template("{prefix:>22} {bar:32} {percent:>3}% {elapsed:>4}");
-        bars.add(self.bar.clone());
         self.bar.set_length(self.source_rows);
         self.bar.set_prefix(self.table.get_name());
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bars.add(self.bar.clone());
         self.bar.enable_steady_tick(Duration::from_millis(200));
     }
 }
