@@ -1,0 +1,79 @@
+//! Whether a codec would shrink some bytes, judged by counting in a sample.
+
+/// Judges buffers for one codec.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Sampler {
+    mode: Mode,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// No codec: where bytes go does not matter.
+    #[default]
+    Off,
+    /// Only repeated sequences shrink.
+    Matches,
+    /// Skewed bytes shrink as well.
+    Entropy,
+}
+
+/// Buffers below this length always go through the codec: a sample would say little.
+const SMALL: usize = 512;
+/// Bytes looked at.
+const SAMPLE: usize = 2048;
+
+impl Sampler {
+    pub(crate) fn new(codec: crate::codec::Codec) -> Self {
+        use crate::codec::Codec;
+        let mode = match codec {
+            Codec::None => Mode::Off,
+            Codec::Snappy | Codec::Lz4 => Mode::Matches,
+            Codec::Zstd { .. } | Codec::Deflate { .. } => Mode::Entropy,
+        };
+        Self { mode }
+    }
+
+    /// Whether the codec is likely to shrink `bytes`, which hold values of `width` bytes.
+    pub(crate) fn pays(self, bytes: &[u8], _width: usize) -> bool {
+        if self.mode == Mode::Off || bytes.len() < SMALL {
+            return true;
+        }
+        let middle = (bytes.len() / 2).saturating_sub(SAMPLE / 2);
+        let sample = bytes.get(middle..).map_or(bytes, |tail| tail.get(..SAMPLE).unwrap_or(tail));
+        match self.mode {
+            Mode::Off => true,
+            Mode::Matches => matched(sample) * 16 > sample.len(),
+            Mode::Entropy => matched(sample) * 16 > sample.len() || skewed(sample),
+        }
+    }
+}
+
+/// Positions of `sample` whose four bytes occurred before in it.
+fn matched(sample: &[u8]) -> usize {
+    let mut last = [u32::MAX; 1024];
+    let mut found = 0;
+    for four in sample.windows(4) {
+        let &[a, b, c, d] = four else { continue };
+        let gram = u32::from_le_bytes([a, b, c, d]);
+        let slot = usize::try_from(gram.wrapping_mul(0x9e37_79b1) >> 22).unwrap_or(0);
+        if let Some(seen) = last.get_mut(slot) {
+            found += usize::from(*seen == gram);
+            *seen = gram;
+        }
+    }
+    found
+}
+
+/// Whether bytes are so uneven that an entropy coder saves about a sixteenth.
+fn skewed(sample: &[u8]) -> bool {
+    let mut counts = [0u32; 256];
+    for byte in sample {
+        if let Some(count) = counts.get_mut(usize::from(*byte)) {
+            *count += 1;
+        }
+    }
+    let pairs: u64 = counts.iter().map(|c| u64::from(*c) * u64::from(*c)).sum();
+    let n = sample.len() as u64;
+    // Even bytes give n^2 / 256 + n; half a bit less per byte is sqrt(2) times as much.
+    pairs * 256 > n * n * 14 / 10 + n * 256
+}

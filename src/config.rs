@@ -1,0 +1,267 @@
+//! Options of the exchange: the `ifile.*` keys of a session, parsed once into validated values.
+//!
+//! | key | values | default | meaning |
+//! |---|---|---|---|
+//! | `ifile.enabled` | `true`, `false` | `true` | whether the optimizer rule swaps exchanges |
+//! | `ifile.codec` | `none`, `snappy`, `lz4`, `zstd[:level]` | `lz4` | codec of spilled blocks |
+//! | `ifile.memory_share` | `0.01` to `1.0` | `0.5` | most an exchange may hold of a finite memory pool |
+//! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
+//! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
+//! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
+//!
+//! Byte values take a plain number or one of the suffixes `B`, `KB`, `MB`, `GB` (powers of 1024).
+
+use std::any::Any;
+use std::fmt;
+use std::str::FromStr;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::common::{DataFusionError, Result};
+
+use crate::codec::Codec;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+const BYTES_SUFFIXES: [(&str, usize); 4] = [("GB", 1024 * MIB), ("MB", MIB), ("KB", KIB), ("B", 1)];
+
+/// Validated options of the exchange, a DataFusion [`ConfigExtension`] with prefix `ifile`.
+///
+/// A value is checked when it is set, so that a session never holds one that cannot run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IFileOptions {
+    /// Whether [`ReplaceRepartition`](crate::ReplaceRepartition) swaps exchanges.
+    pub enabled: bool,
+    /// Codec of spilled blocks.
+    pub codec: Codec,
+    /// Share of a finite memory pool beyond which the exchange spills, in `(0, 1]`.
+    pub memory_share: f64,
+    /// Logical bytes of rows beyond which a block is split.
+    pub block_bytes: usize,
+    /// Bytes beyond which an output batch has fewer rows than the session's batch size.
+    pub batch_bytes: usize,
+    /// Stored bytes that a consumer fetches ahead of the batch it needs.
+    pub read_ahead_bytes: usize,
+}
+
+impl Default for IFileOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            codec: Codec::Lz4,
+            memory_share: 0.5,
+            block_bytes: MIB,
+            batch_bytes: 128 * MIB,
+            read_ahead_bytes: 256 * KIB,
+        }
+    }
+}
+
+impl IFileOptions {
+    /// The options of a session, or the defaults where the extension is not registered.
+    pub fn from_config(config: &ConfigOptions) -> Self {
+        config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Every key with its current value in the syntax that [`ExtensionOptions::set`] takes.
+    pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
+        KEYS.iter().map(|key| (key.name, (key.get)(self))).collect()
+    }
+}
+
+struct Key {
+    name: &'static str,
+    allowed: &'static str,
+    description: &'static str,
+    get: fn(&IFileOptions) -> String,
+    set: fn(&mut IFileOptions, &str) -> Result<(), String>,
+}
+
+const KEYS: [Key; 6] = [
+    Key {
+        name: "enabled",
+        allowed: "true, false",
+        description: "Whether RepartitionExec is replaced by IFileRepartitionExec",
+        get: |options| options.enabled.to_string(),
+        set: |options, value| parse(value).map(|parsed| options.enabled = parsed),
+    },
+    Key {
+        name: "codec",
+        allowed: "none, snappy, lz4, zstd[:level]",
+        description: "Codec of spilled blocks",
+        get: |options| options.codec.to_string(),
+        set: |options, value| parse_codec(value).map(|parsed| options.codec = parsed),
+    },
+    Key {
+        name: "memory_share",
+        allowed: "a number from 0.01 to 1.0",
+        description: "Share of a finite memory pool beyond which an exchange spills",
+        get: |options| options.memory_share.to_string(),
+        set: |options, value| {
+            let parsed: f64 = parse(value)?;
+            if !(0.01..=1.0).contains(&parsed) {
+                return Err("out of range".to_owned());
+            }
+            options.memory_share = parsed;
+            Ok(())
+        },
+    },
+    Key {
+        name: "block_bytes",
+        allowed: "64 to 64MB, as a number of bytes or with a suffix KB or MB",
+        description: "Logical bytes of rows beyond which a spilled block is split",
+        get: |options| options.block_bytes.to_string(),
+        set: |options, value| {
+            parse_bytes(value, 64, 64 * MIB).map(|parsed| options.block_bytes = parsed)
+        },
+    },
+    Key {
+        name: "batch_bytes",
+        allowed: "64 to 1GB, as a number of bytes or with a suffix KB, MB or GB",
+        description: "Bytes beyond which an output batch ends before the batch size",
+        get: |options| options.batch_bytes.to_string(),
+        set: |options, value| {
+            parse_bytes(value, 64, 1024 * MIB).map(|parsed| options.batch_bytes = parsed)
+        },
+    },
+    Key {
+        name: "read_ahead_bytes",
+        allowed: "0 to 64MB, as a number of bytes or with a suffix KB or MB",
+        description: "Stored bytes fetched ahead of the batch that a consumer needs",
+        get: |options| options.read_ahead_bytes.to_string(),
+        set: |options, value| {
+            parse_bytes(value, 0, 64 * MIB).map(|parsed| options.read_ahead_bytes = parsed)
+        },
+    },
+];
+
+fn parse<T: FromStr>(value: &str) -> Result<T, String>
+where
+    T::Err: fmt::Display,
+{
+    value.trim().to_ascii_lowercase().parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn parse_codec(value: &str) -> Result<Codec, String> {
+    let codec = Codec::from_str(value).map_err(|error| error.to_string())?;
+    match codec {
+        Codec::None | Codec::Snappy | Codec::Lz4 | Codec::Zstd { .. } => Ok(codec),
+        other => Err(format!("codec {other} serves the exchange of segments with Tez only")),
+    }
+}
+
+fn parse_bytes(value: &str, least: usize, most: usize) -> Result<usize, String> {
+    let text = value.trim().to_ascii_uppercase();
+    let (digits, unit) = BYTES_SUFFIXES
+        .iter()
+        .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
+        .unwrap_or((text.as_str(), 1));
+    let count: usize = digits.trim().parse().map_err(|_| "not a number of bytes".to_owned())?;
+    let bytes = count.checked_mul(unit).ok_or_else(|| "out of range".to_owned())?;
+    if !(least..=most).contains(&bytes) {
+        return Err("out of range".to_owned());
+    }
+    Ok(bytes)
+}
+
+impl ConfigExtension for IFileOptions {
+    const PREFIX: &'static str = "ifile";
+}
+
+impl ExtensionOptions for IFileOptions {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let Some(known) = KEYS.iter().find(|known| known.name == key) else {
+            let names: Vec<_> = KEYS.iter().map(|known| format!("ifile.{}", known.name)).collect();
+            return Err(DataFusionError::Configuration(format!(
+                "unknown option ifile.{key}; the options are {}",
+                names.join(", ")
+            )));
+        };
+        (known.set)(self, value).map_err(|reason| {
+            DataFusionError::Configuration(format!(
+                "invalid value '{value}' for ifile.{key}: {reason}; allowed: {}",
+                known.allowed
+            ))
+        })
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        KEYS.iter()
+            .map(|key| ConfigEntry {
+                key: format!("{}.{}", Self::PREFIX, key.name),
+                value: Some((key.get)(self)),
+                description: key.description,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(key: &str, value: &str) -> Result<IFileOptions> {
+        let mut options = IFileOptions::default();
+        options.set(key, value)?;
+        Ok(options)
+    }
+
+    #[test]
+    fn every_pair_sets_itself_again() {
+        let changed = IFileOptions {
+            enabled: false,
+            codec: Codec::Zstd { level: 7 },
+            memory_share: 0.25,
+            block_bytes: 4096,
+            batch_bytes: 8192,
+            read_ahead_bytes: 0,
+        };
+        let mut copy = IFileOptions::default();
+        for (key, value) in changed.to_pairs() {
+            copy.set(key, &value).unwrap();
+        }
+        assert_eq!(copy, changed);
+    }
+
+    #[test]
+    fn values_are_trimmed_and_take_suffixes() {
+        assert_eq!(set("codec", " ZSTD:3 ").unwrap().codec, Codec::Zstd { level: 3 });
+        assert_eq!(set("block_bytes", "128KB").unwrap().block_bytes, 128 * KIB);
+        assert_eq!(set("read_ahead_bytes", "4096").unwrap().read_ahead_bytes, 4096);
+        assert!(!set("enabled", "FALSE").unwrap().enabled);
+    }
+
+    #[test]
+    fn a_refused_value_names_the_key_and_what_is_allowed() {
+        for (key, value, allowed) in [
+            ("enabled", "maybe", "true, false"),
+            ("codec", "gzip", "none, snappy, lz4, zstd[:level]"),
+            ("codec", "lz4:1:2", "none, snappy, lz4, zstd[:level]"),
+            ("memory_share", "0", "0.01 to 1.0"),
+            ("memory_share", "NaN", "0.01 to 1.0"),
+            ("block_bytes", "63", "64 to 64MB"),
+            ("read_ahead_bytes", "99999999999999999999GB", "0 to 64MB"),
+        ] {
+            let message = set(key, value).unwrap_err().to_string();
+            assert!(message.contains(&format!("ifile.{key}")), "{message}");
+            assert!(message.contains(allowed), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_lists_the_known_ones() {
+        let message = set("codecs", "lz4").unwrap_err().to_string();
+        assert!(message.contains("ifile.codec") && message.contains("ifile.memory_share"));
+    }
+}

@@ -1,0 +1,402 @@
+//! One lane: the rows on their way to one consumer, first in, first out.
+//!
+//! A lane is a queue of items and, behind it, the stage that is being filled. An item holds rows as
+//! an Arrow batch, as encoded blocks, or as blocks in a scratch file; under pressure an item changes
+//! its form in place, so order never changes. The queue is cut into **windows**: the rows of one
+//! output batch. A window ends where the batch size is reached, so that a stage that was encoded
+//! half full still becomes part of a full batch when it is read back.
+//!
+//! ```text
+//!    consumer <- [ window ][ window ][ open window | stage ] <- producers
+//!                 items: Batch -> Blocks -> Stored            append
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result};
+
+use crate::memory::{Held, Permit};
+use crate::partition::{Rows, Source, Stage};
+use crate::scratch::{Block, StoredBlock};
+
+/// What all lanes of an exchange share.
+#[derive(Debug)]
+pub(super) struct LaneShape {
+    pub(super) schema: SchemaRef,
+    /// Rows of an output batch.
+    pub(super) batch_rows: usize,
+    /// Logical bytes beyond which an output batch ends early.
+    pub(super) batch_bytes: usize,
+    /// Whether every item is a window of its own: a merge does the batching.
+    pub(super) eager: bool,
+}
+
+/// Rows in one of the three forms.
+#[derive(Debug)]
+pub(super) enum Body {
+    Batch(Arc<Held<RecordBatch>>),
+    Blocks(Vec<Arc<Held<Block>>>),
+    Stored {
+        blocks: Arc<Vec<StoredBlock>>,
+        fetched: Option<Vec<Arc<Held<Buffer>>>>,
+        _permit: Permit,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) rows: usize,
+    pub(super) body: Body,
+    ends_window: bool,
+}
+
+/// Bytes held as Arrow rows, and bytes held as blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) arrow: usize,
+    pub(super) blocks: usize,
+}
+
+impl Body {
+    fn weight(&self) -> Weight {
+        match self {
+            Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },
+            Body::Blocks(blocks) => {
+                Weight { arrow: 0, blocks: blocks.iter().map(|block| block.bytes()).sum() }
+            }
+            Body::Stored { .. } => Weight::default(),
+        }
+    }
+}
+
+impl Weight {
+    fn add(&mut self, more: Weight) {
+        self.arrow += more.arrow;
+        self.blocks += more.blocks;
+    }
+
+    fn sub(&mut self, less: Weight) {
+        self.arrow -= less.arrow;
+        self.blocks -= less.blocks;
+    }
+}
+
+/// What a consumer finds.
+pub(super) enum Next {
+    /// The items of one output batch.
+    Items(Vec<Item>),
+    /// Blocks to fetch from scratch before there is a batch: item numbers and where they are.
+    Fetch(Vec<(u64, Arc<Vec<StoredBlock>>)>),
+    /// Nothing yet.
+    Wait,
+    /// No more rows.
+    Done,
+}
+
+/// What became of an append.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// So many rows were taken, at least one.
+    Taken(usize),
+    /// So many bytes are needed to take the first so many rows.
+    Needs { bytes: usize, rows: usize },
+    /// The consumer is gone.
+    Closed,
+}
+
+/// The state of a lane; the exchange holds it under a lock.
+pub(super) struct Lane {
+    stage: Option<Stage>,
+    stage_permit: Permit,
+    queue: VecDeque<Item>,
+    queued: Weight,
+    /// Number of the item at the front of the queue.
+    head: u64,
+    windows: usize,
+    open_window_rows: usize,
+    open_window_bytes: usize,
+    pub(super) closed: bool,
+    finished: bool,
+    pub(super) fetching: bool,
+    pub(super) starving: bool,
+    pub(super) waiter: Option<Waker>,
+    /// Whether the consumer asked for rows and was not given any since.
+    pub(super) wanted: bool,
+    pub(super) error: Option<DataFusionError>,
+}
+
+impl Lane {
+    /// An open, empty lane. `permit` is one for nothing.
+    pub(super) fn new(permit: Permit) -> Self {
+        Self {
+            stage: None,
+            stage_permit: permit,
+            queue: VecDeque::new(),
+            queued: Weight::default(),
+            head: 0,
+            windows: 0,
+            open_window_rows: 0,
+            open_window_bytes: 0,
+            closed: false,
+            finished: false,
+            fetching: false,
+            starving: true,
+            waiter: None,
+            wanted: false,
+            error: None,
+        }
+    }
+
+    fn stage_rows(&self) -> usize {
+        self.stage.as_ref().map_or(0, Stage::rows)
+    }
+
+    /// Rows that the open window still takes.
+    fn room(&self, shape: &LaneShape) -> usize {
+        shape.batch_rows.saturating_sub(self.open_window_rows + self.stage_rows()).max(1)
+    }
+
+    /// Whether a consumer would find rows.
+    pub(super) fn has_output(&self, shape: &LaneShape) -> bool {
+        self.windows > 0 || (shape.eager && self.stage_rows() > 0)
+    }
+
+    /// Whether producers should go on for this lane's sake.
+    pub(super) fn is_starving(&self, shape: &LaneShape) -> bool {
+        !self.closed && !self.finished && !self.has_output(shape)
+    }
+
+    /// Takes the first of `rows`, not more than `most` and not beyond the open window.
+    pub(super) fn append(
+        &mut self,
+        shape: &LaneShape,
+        source: &Source,
+        rows: Rows<'_>,
+        most: usize,
+        credit: &mut Permit,
+    ) -> Result<Appended> {
+        if self.closed {
+            return Ok(Appended::Closed);
+        }
+        let mut count = rows.len().min(self.room(shape)).min(most.max(1));
+        let stage = self.stage.get_or_insert_with(|| Stage::new(&shape.schema));
+        let mut growth = stage.growth(source, rows.split_at(count).0);
+        while growth > shape.batch_bytes && count > 1 {
+            count /= 2;
+            growth = stage.growth(source, rows.split_at(count).0);
+        }
+        if self.stage_permit.bytes() == 0 {
+            growth += Stage::overhead_bytes(&shape.schema);
+        }
+        if growth > credit.bytes() {
+            return Ok(Appended::Needs { bytes: growth, rows: count });
+        }
+        stage.append(source, rows.split_at(count).0)?;
+        self.stage_permit.move_from(credit, growth);
+        let full = self.open_window_rows + stage.rows() >= shape.batch_rows
+            || self.open_window_bytes + stage.value_bytes() >= shape.batch_bytes;
+        if full || (shape.eager && self.wanted) {
+            self.flush(shape, full)?;
+        }
+        Ok(Appended::Taken(count))
+    }
+
+    /// Rows that a batch of its own may have to pass through without a copy: those that the open
+    /// window takes, when nothing is staged. `None` when a copy is better.
+    pub(super) fn passes(&self, shape: &LaneShape, rows: usize) -> Option<usize> {
+        let room = self.room(shape);
+        let whole = rows >= room || rows * 2 >= shape.batch_rows || shape.eager;
+        (self.stage_rows() == 0 && whole).then(|| rows.min(room))
+    }
+
+    /// Queues `batch` as it is.
+    pub(super) fn push(&mut self, shape: &LaneShape, batch: RecordBatch, permit: Permit) {
+        if self.closed {
+            return;
+        }
+        let full = self.open_window_rows + batch.num_rows() >= shape.batch_rows;
+        self.push_item(shape, batch, permit, full);
+    }
+
+    fn push_item(&mut self, shape: &LaneShape, batch: RecordBatch, permit: Permit, full: bool) {
+        let rows = batch.num_rows();
+        self.open_window_rows += rows;
+        self.open_window_bytes += permit.bytes();
+        let ends_window = full || shape.eager || self.open_window_bytes >= shape.batch_bytes;
+        if ends_window {
+            self.windows += 1;
+            (self.open_window_rows, self.open_window_bytes) = (0, 0);
+        }
+        let body = Body::Batch(Held::new(batch, permit));
+        self.queued.add(body.weight());
+        self.queue.push_back(Item { rows, body, ends_window });
+    }
+
+    /// Moves the staged rows to the queue. `full` says whether their window ends with them.
+    pub(super) fn flush(&mut self, shape: &LaneShape, full: bool) -> Result<()> {
+        let Some(stage) = self.stage.as_mut().filter(|stage| stage.rows() > 0) else {
+            return Ok(());
+        };
+        let rows = stage.rows();
+        let batches = stage.finish()?;
+        let mut permit = self.stage_permit.take();
+        let bytes = permit.bytes();
+        let count = batches.len();
+        for (index, batch) in batches.into_iter().enumerate() {
+            let mut part = self.stage_permit.take();
+            let share = if index + 1 == count {
+                permit.bytes()
+            } else {
+                (bytes * batch.num_rows() / rows).min(permit.bytes())
+            };
+            part.move_from(&mut permit, share);
+            self.push_item(shape, batch, part, full && index + 1 == count);
+        }
+        Ok(())
+    }
+
+    /// No more rows will come: what is staged becomes the last window.
+    pub(super) fn finish(&mut self, shape: &LaneShape) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.flush(shape, true)?;
+        if let Some(last) = self.queue.back_mut().filter(|last| !last.ends_window) {
+            last.ends_window = true;
+            self.windows += 1;
+        }
+        self.stage = None;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// The next output batch, in whatever form its items have. `read_ahead` is how many stored
+    /// bytes may be fetched together.
+    pub(super) fn next(&mut self, shape: &LaneShape, read_ahead: usize) -> Result<Next> {
+        if shape.eager && self.windows == 0 {
+            self.flush(shape, true)?;
+        }
+        if self.windows == 0 {
+            return Ok(if self.finished { Next::Done } else { Next::Wait });
+        }
+        if self.fetching {
+            return Ok(Next::Wait);
+        }
+        let wanted = self.to_fetch(read_ahead);
+        if !wanted.is_empty() {
+            self.fetching = true;
+            return Ok(Next::Fetch(wanted));
+        }
+        let mut items = Vec::new();
+        while let Some(item) = self.queue.pop_front() {
+            self.head += 1;
+            self.queued.sub(item.body.weight());
+            let last = item.ends_window;
+            items.push(item);
+            if last {
+                break;
+            }
+        }
+        self.windows -= 1;
+        Ok(Next::Items(items))
+    }
+
+    /// When the first window lacks stored blocks: those, and more up to `read_ahead` bytes.
+    fn to_fetch(&self, read_ahead: usize) -> Vec<(u64, Arc<Vec<StoredBlock>>)> {
+        let mut wanted = Vec::new();
+        let mut bytes = 0;
+        let mut in_window = true;
+        for (number, item) in (self.head..).zip(&self.queue) {
+            if let Body::Stored { blocks, fetched: None, .. } = &item.body {
+                let more: usize = blocks.iter().map(StoredBlock::len).sum();
+                if !in_window && (wanted.is_empty() || bytes + more > read_ahead) {
+                    break;
+                }
+                bytes += more;
+                wanted.push((number, Arc::clone(blocks)));
+            } else if !in_window {
+                break;
+            }
+            in_window &= !item.ends_window;
+        }
+        wanted
+    }
+
+    fn item_mut(&mut self, number: u64) -> Option<&mut Item> {
+        let index = usize::try_from(number.checked_sub(self.head)?).ok()?;
+        self.queue.get_mut(index)
+    }
+
+    /// Gives item `number` the blocks that were fetched for it, if it is still there.
+    pub(super) fn set_fetched(&mut self, number: u64, buffers: Vec<Arc<Held<Buffer>>>) {
+        if let Some(Item { body: Body::Stored { fetched, .. }, .. }) = self.item_mut(number) {
+            *fetched = Some(buffers);
+        }
+    }
+
+    /// The Arrow batches that may be encoded; staged rows are flushed first. The batch that a
+    /// consumer has been woken for stays.
+    pub(super) fn batches(
+        &mut self,
+        shape: &LaneShape,
+    ) -> Result<Vec<(u64, Arc<Held<RecordBatch>>)>> {
+        if self.closed {
+            return Ok(Vec::new());
+        }
+        let skip = usize::from(self.wanted && self.windows > 0);
+        self.flush(shape, false)?;
+        self.stage = None;
+        let batches = (self.head..).zip(&self.queue).skip(skip).filter_map(|(number, item)| {
+            match &item.body {
+                Body::Batch(batch) => Some((number, Arc::clone(batch))),
+                _ => None,
+            }
+        });
+        Ok(batches.collect())
+    }
+
+    /// The encoded blocks that may be written.
+    pub(super) fn blocks(&self) -> Vec<(u64, Vec<Arc<Held<Block>>>)> {
+        let blocks = (self.head..).zip(&self.queue).filter_map(|(number, item)| match &item.body {
+            Body::Blocks(blocks) => Some((number, blocks.clone())),
+            _ => None,
+        });
+        blocks.collect()
+    }
+
+    /// Gives item `number` another form, if it is still there.
+    pub(super) fn replace(&mut self, number: u64, body: Body) {
+        let more = body.weight();
+        if let Some(item) = self.item_mut(number) {
+            let less = std::mem::replace(&mut item.body, body).weight();
+            self.queued.sub(less);
+            self.queued.add(more);
+        }
+    }
+
+    /// Gives up all rows. Returns false when the lane was closed before.
+    pub(super) fn close(&mut self) -> bool {
+        self.stage = None;
+        drop(self.stage_permit.take());
+        self.queue.clear();
+        self.queued = Weight::default();
+        self.windows = 0;
+        self.waiter = None;
+        !std::mem::replace(&mut self.closed, true)
+    }
+
+    /// What the lane holds that pressure could change.
+    pub(super) fn weight(&self) -> Weight {
+        Weight { arrow: self.queued.arrow + self.stage_permit.bytes(), ..self.queued }
+    }
+
+    /// Whether the consumer will find the end, or an error.
+    pub(super) fn is_done(&self) -> bool {
+        self.closed || self.error.is_some() || (self.finished && self.windows == 0)
+    }
+}

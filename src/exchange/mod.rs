@@ -1,0 +1,249 @@
+//! The running exchange: producers, lanes, the spill decision, consumers.
+//!
+//! ```text
+//!  input 0 -> producer -> Router -> Stage of each partition -> Lane 0 -> consumer 0
+//!  input 1 -> producer ----^            | the pool refuses     Lane 1 -> consumer 1
+//!                                       v
+//!                      Pressure: encode largest lanes -> write a run -> RunWriter -> DiskManager
+//! ```
+//!
+//! **Who waits.** A producer waits while every open lane has a whole batch ([`gate`]); it never
+//! waits for memory: a refused reservation spills what the exchange itself holds ([`pressure`]). A
+//! consumer waits for rows and for blocks that a blocking thread fetches.
+//!
+//! **Locks.** Each lane has a lock of its own, held to append rows or to take a batch, never across
+//! IO, encoding, decoding or an await, and never two at a time. The pressure lock is an async one,
+//! taken before any lane's. Spilling copies references out of a lane, works without its lock, and
+//! then gives the items that are still there their new form.
+//!
+//! **Ends.** When the last lane is closed, or the last handle dropped, the producers are aborted;
+//! what is held is released by permits and files by their last block. An error of an input, a panic
+//! included, aborts the others and reaches every consumer once, after the batches before it.
+
+mod consumer;
+mod gate;
+mod lane;
+mod metrics;
+mod pressure;
+mod producer;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::Partitioning;
+use parking_lot::Mutex;
+
+pub(crate) use self::consumer::LaneStream;
+pub(crate) use self::metrics::ExchangeMetrics;
+
+use self::gate::Gate;
+use self::lane::{Lane, LaneShape, Next, Weight};
+use self::pressure::Pressure;
+use crate::config::IFileOptions;
+use crate::memory::Ledger;
+
+/// What an exchange is asked to do.
+pub(crate) struct ExchangePlan {
+    pub(crate) name: Arc<str>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) partitioning: Partitioning,
+    /// Whether the rows of each input keep a lane of their own per output, for a merge.
+    pub(crate) preserve_order: bool,
+    pub(crate) options: IFileOptions,
+    pub(crate) metrics: ExchangeMetrics,
+}
+
+/// An exchange in execution.
+pub(crate) struct Exchange {
+    plan: ExchangePlan,
+    shape: LaneShape,
+    inputs: usize,
+    outputs: usize,
+    ledger: Arc<Ledger>,
+    lanes: Vec<LaneCell>,
+    gates: Vec<Gate>,
+    pressure: tokio::sync::Mutex<Pressure>,
+    open_lanes: AtomicUsize,
+    inputs_left: AtomicUsize,
+    failure: OnceLock<Arc<DataFusionError>>,
+    producers: Mutex<Vec<SpawnedTask<()>>>,
+}
+
+/// A lane and, for the choice of what to spill, what it holds.
+struct LaneCell {
+    lane: Mutex<Lane>,
+    arrow_bytes: AtomicUsize,
+    block_bytes: AtomicUsize,
+}
+
+impl std::fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exchange").field("name", &self.plan.name).finish_non_exhaustive()
+    }
+}
+
+/// Keeps an exchange running. The producers are aborted with the last handle.
+#[derive(Debug, Clone)]
+pub(crate) struct ExchangeHandle(Arc<HandleInner>);
+
+#[derive(Debug)]
+struct HandleInner {
+    exchange: Arc<Exchange>,
+}
+
+impl Drop for HandleInner {
+    fn drop(&mut self) {
+        self.exchange.abort();
+    }
+}
+
+impl ExchangeHandle {
+    /// Registers the memory consumer and starts one producer per input.
+    ///
+    /// # Errors
+    /// A partitioning without a placement of rows.
+    pub(crate) fn start(
+        plan: ExchangePlan,
+        inputs: Vec<SendableRecordBatchStream>,
+        context: &TaskContext,
+    ) -> Result<Self> {
+        let outputs = plan.partitioning.partition_count();
+        let groups = if plan.preserve_order { inputs.len() } else { 1 };
+        let ledger = Ledger::new(&plan.name, context.memory_pool(), plan.options.memory_share);
+        let lanes = groups * outputs;
+        let exchange = Arc::new(Exchange {
+            shape: LaneShape {
+                schema: SchemaRef::clone(&plan.schema),
+                batch_rows: context.session_config().batch_size(),
+                batch_bytes: plan.options.batch_bytes,
+                eager: plan.preserve_order,
+            },
+            inputs: inputs.len(),
+            outputs,
+            lanes: (0..lanes)
+                .map(|_| LaneCell {
+                    lane: Mutex::new(Lane::new(ledger.empty())),
+                    arrow_bytes: AtomicUsize::new(0),
+                    block_bytes: AtomicUsize::new(0),
+                })
+                .collect(),
+            gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
+            pressure: tokio::sync::Mutex::new(Pressure::new(context, &ledger)),
+            open_lanes: AtomicUsize::new(lanes),
+            inputs_left: AtomicUsize::new(inputs.len()),
+            failure: OnceLock::new(),
+            producers: Mutex::new(Vec::new()),
+            ledger,
+            plan,
+        });
+        exchange.spawn_producers(inputs)?;
+        Ok(Self(Arc::new(HandleInner { exchange })))
+    }
+
+    /// The lanes that feed output `output`, one per group of inputs.
+    pub(crate) fn lanes_of(&self, output: usize) -> Vec<LaneStream> {
+        let exchange = &self.0.exchange;
+        (0..exchange.gates.len())
+            .map(|group| LaneStream::new(self.clone(), group * exchange.outputs + output))
+            .collect()
+    }
+}
+
+impl Exchange {
+    fn gate_of(&self, lane: usize) -> Option<&Gate> {
+        self.gates.get(lane.checked_div(self.outputs)?)
+    }
+
+    /// Works on a lane under its lock, then settles what others see of it: backpressure, bytes held,
+    /// and the consumer if there is something for it.
+    fn with_lane<T>(&self, index: usize, work: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+        let cell = self.lanes.get(index)?;
+        let mut lane = cell.lane.lock();
+        let result = work(&mut lane);
+        let Weight { arrow, blocks } = lane.weight();
+        cell.arrow_bytes.store(arrow, Ordering::Relaxed);
+        cell.block_bytes.store(blocks, Ordering::Relaxed);
+        let starving = lane.is_starving(&self.shape);
+        if starving != lane.starving {
+            lane.starving = starving;
+            if let Some(gate) = self.gate_of(index) {
+                gate.set_starving(starving);
+            }
+        }
+        let ready = lane.has_output(&self.shape) && !lane.fetching || lane.is_done();
+        let waiter = if ready { lane.waiter.take() } else { None };
+        drop(lane);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+        Some(result)
+    }
+
+    /// What lane `index` has for its consumer; registers the consumer where that is nothing.
+    fn poll_lane(&self, index: usize, cx: &mut Context<'_>) -> Poll<Result<Next>> {
+        let polled = self.with_lane(index, |lane| {
+            // Read under the lock: `fail` sets it before it goes from lane to lane.
+            let failed = self.failure.get();
+            if let Some(error) = lane.error.take() {
+                return Poll::Ready(Err(error));
+            }
+            match lane.next(&self.shape, self.plan.options.read_ahead_bytes) {
+                Ok(Next::Wait) => match failed {
+                    Some(error) if !lane.fetching => Poll::Ready(Err(DataFusionError::from(error))),
+                    _ => {
+                        lane.wanted = true;
+                        lane.waiter = Some(cx.waker().clone());
+                        Poll::Pending
+                    }
+                },
+                other => {
+                    lane.wanted = false;
+                    Poll::Ready(other)
+                }
+            }
+        });
+        polled.unwrap_or(Poll::Ready(Ok(Next::Done)))
+    }
+
+    /// The consumer of lane `index` is gone.
+    fn close_lane(&self, index: usize) {
+        let closed = self.with_lane(index, Lane::close).unwrap_or(false);
+        if !closed {
+            return;
+        }
+        if let Some(gate) = self.gate_of(index) {
+            gate.close_lane();
+        }
+        if self.open_lanes.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.abort();
+        }
+    }
+
+    /// Ends the exchange with `error`, the first one counts.
+    fn fail(&self, error: DataFusionError) {
+        if self.failure.set(Arc::new(error)).is_err() {
+            return;
+        }
+        self.abort();
+        for cell in &self.lanes {
+            let waiter = cell.lane.lock().waiter.take();
+            if let Some(waiter) = waiter {
+                waiter.wake();
+            }
+        }
+    }
+
+    fn abort(&self) {
+        let producers = std::mem::take(&mut *self.producers.lock());
+        drop(producers);
+    }
+
+    fn note_peak(&self) {
+        self.plan.metrics.peak_reserved.set_max(self.ledger.peak_bytes());
+    }
+}

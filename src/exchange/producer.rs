@@ -1,0 +1,251 @@
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, RecordBatch};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::{FutureExt, StreamExt};
+
+use super::Exchange;
+use super::lane::Appended;
+use crate::memory::{Permit, WORKING_SET_BYTES};
+use crate::partition::{Routed, Router, Rows, Source};
+
+/// Least bytes that a producer asks the pool for at once.
+const CREDIT_BYTES: usize = 64 * 1024;
+
+/// Most bytes that a producer asks the pool for beyond what it needs.
+const MAX_CREDIT_BYTES: usize = 1024 * 1024;
+
+impl Exchange {
+    pub(super) fn spawn_producers(
+        self: &Arc<Self>,
+        inputs: Vec<SendableRecordBatchStream>,
+    ) -> Result<()> {
+        let count = inputs.len();
+        if count == 0 {
+            return self.end_lanes(0..self.lanes.len());
+        }
+        let mut tasks = Vec::with_capacity(count);
+        for (input, stream) in inputs.into_iter().enumerate() {
+            // As in RepartitionExec, an ordered exchange deals each input's batches from output 0.
+            let turn = if self.plan.preserve_order { 0 } else { input };
+            let router = Router::try_new(&self.plan.partitioning, turn, count)?;
+            tasks.push((input, stream, router));
+        }
+        let mut producers = self.producers.lock();
+        for (input, stream, router) in tasks {
+            let exchange = Arc::clone(self);
+            producers.push(SpawnedTask::spawn(async move {
+                let work = AssertUnwindSafe(exchange.run_input(input, stream, router));
+                let outcome = work.catch_unwind().await;
+                let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref(), input)));
+                if let Err(error) = outcome.and_then(|()| exchange.end_input(input)) {
+                    exchange.fail(error);
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    fn end_input(&self, input: usize) -> Result<()> {
+        self.note_peak();
+        if self.plan.preserve_order {
+            return self.end_lanes(input * self.outputs..(input + 1) * self.outputs);
+        }
+        if self.inputs_left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            return self.end_lanes(0..self.lanes.len());
+        }
+        Ok(())
+    }
+
+    fn end_lanes(&self, lanes: std::ops::Range<usize>) -> Result<()> {
+        for index in lanes {
+            if let Some(result) = self.with_lane(index, |lane| lane.finish(&self.shape)) {
+                result?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pulls one input to its end, or until no consumer is left.
+    async fn run_input(
+        self: &Arc<Self>,
+        input: usize,
+        mut stream: SendableRecordBatchStream,
+        mut router: Router,
+    ) -> Result<()> {
+        let group = if self.plan.preserve_order { input } else { 0 };
+        let Some(gate) = self.gates.get(group) else { return Ok(()) };
+        let mut credit = self.ledger.empty();
+        while gate.is_open() {
+            let timer = self.plan.metrics.fetch_time.timer();
+            let batch = stream.next().await;
+            timer.done();
+            let Some(batch) = batch.transpose()? else { return Ok(()) };
+            if batch.num_rows() > 0 {
+                self.deliver(group, input, &mut router, batch, &mut credit).await?;
+                drop(credit.take());
+            }
+            gate.pass().await;
+            tokio::task::coop::consume_budget().await;
+        }
+        Ok(())
+    }
+
+    async fn deliver(
+        &self,
+        group: usize,
+        input: usize,
+        router: &mut Router,
+        batch: RecordBatch,
+        credit: &mut Permit,
+    ) -> Result<()> {
+        let timer = self.plan.metrics.repartition_time.timer();
+        let routed = router.route(&batch)?;
+        timer.done();
+        let source = Source::try_new(&self.plan.schema, &batch)?;
+        let first = group * self.outputs;
+        match routed {
+            Routed::Whole(partition) => {
+                let lane = first + partition;
+                if is_compact(&batch) {
+                    self.pass_through(lane, &source, credit).await
+                } else {
+                    self.append(lane, &source, source.all_rows(), credit).await
+                }
+            }
+            Routed::Grouped(grouped) => {
+                // Producers start at different partitions, to meet at few locks.
+                let count = grouped.len();
+                let start = input * count / self.inputs.max(1);
+                for index in (start..count).chain(0..start) {
+                    let (partition, rows) = grouped.run(index);
+                    self.append(first + partition, &source, Rows::Index(rows), credit).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Gathers `rows` into the stage of a lane.
+    async fn append(
+        &self,
+        lane: usize,
+        source: &Source,
+        mut rows: Rows<'_>,
+        credit: &mut Permit,
+    ) -> Result<()> {
+        let mut most = usize::MAX;
+        while !rows.is_empty() {
+            let timer = self.plan.metrics.repartition_time.timer();
+            let appended =
+                self.with_lane(lane, |lane| lane.append(&self.shape, source, rows, most, credit));
+            timer.done();
+            match appended.unwrap_or(Ok(Appended::Closed))? {
+                Appended::Closed => return Ok(()),
+                Appended::Taken(count) => {
+                    rows = rows.split_at(count).1;
+                    most = usize::MAX;
+                }
+                Appended::Needs { bytes, rows: count } => {
+                    let slice = bytes > WORKING_SET_BYTES / 4 && count > 1;
+                    if !self.extend(credit, bytes, slice).await? {
+                        most = count / 2;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues a whole batch without a copy, cut at the ends of windows; what would stay a small part
+    /// of a batch is copied.
+    async fn pass_through(&self, lane: usize, source: &Source, credit: &mut Permit) -> Result<()> {
+        let batch = source.to_batch()?;
+        let all = batch.get_array_memory_size();
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let left = batch.num_rows() - start;
+            let passes = self.with_lane(lane, |lane| match lane.closed {
+                true => Err(()),
+                false => Ok(lane.passes(&self.shape, left)),
+            });
+            let count = match passes.unwrap_or(Err(())) {
+                Err(()) => return Ok(()),
+                Ok(None) => {
+                    let rows = Rows::Range { start, len: left };
+                    return self.append(lane, source, rows, credit).await;
+                }
+                Ok(Some(count)) => count,
+            };
+            let bytes = (all * count).div_ceil(batch.num_rows());
+            if credit.bytes() < bytes && !self.extend(credit, bytes, true).await? {
+                let rows = Rows::Range { start, len: left };
+                return self.append(lane, source, rows, credit).await;
+            }
+            let mut permit = self.ledger.empty();
+            permit.move_from(credit, bytes);
+            let part = batch.slice(start, count);
+            // Another producer may have staged rows meanwhile: they go first.
+            let pushed = self.with_lane(lane, |lane| match lane.passes(&self.shape, count) {
+                Some(still) if still == count => {
+                    lane.push(&self.shape, part, permit);
+                    true
+                }
+                _ => false,
+            });
+            if pushed.unwrap_or(true) {
+                start += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
+    /// With nothing left to spill the bytes are taken all the same, or false is returned when the
+    /// caller can do with fewer (`may_slice`).
+    async fn extend(&self, credit: &mut Permit, bytes: usize, may_slice: bool) -> Result<bool> {
+        let missing = bytes.saturating_sub(credit.bytes());
+        let ahead = (4 * missing).clamp(CREDIT_BYTES, MAX_CREDIT_BYTES).max(missing);
+        loop {
+            for wanted in [ahead, missing] {
+                if let Ok(permit) = self.ledger.try_reserve(wanted) {
+                    credit.merge(permit);
+                    return Ok(true);
+                }
+            }
+            if self.ledger.held_bytes().saturating_add(missing) <= WORKING_SET_BYTES {
+                break;
+            }
+            if !self.relieve(missing).await? {
+                if may_slice {
+                    return Ok(false);
+                }
+                break;
+            }
+        }
+        credit.merge(self.ledger.force(missing));
+        Ok(true)
+    }
+}
+
+/// Whether the buffers of `batch` hold little beside its rows, so that queueing it pins no other
+/// rows' memory.
+fn is_compact(batch: &RecordBatch) -> bool {
+    let held = batch.get_array_memory_size();
+    held <= 4096 + 2 * crate::block::logical_bytes(batch, 0, batch.num_rows())
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send), input: usize) -> DataFusionError {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    DataFusionError::Execution(format!(
+        "input partition {input} of the exchange panicked: {message}"
+    ))
+}

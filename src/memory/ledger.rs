@@ -1,0 +1,198 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+
+/// Counts what an exchange holds against its one reservation.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    reservation: MemoryReservation,
+    ceiling_bytes: usize,
+    peak_bytes: AtomicUsize,
+}
+
+impl Ledger {
+    /// Registers a spillable consumer called `name`. `share` of a finite pool is the ceiling.
+    pub(crate) fn new(name: &str, pool: &Arc<dyn MemoryPool>, share: f64) -> Arc<Self> {
+        Arc::new(Self {
+            ceiling_bytes: match pool.memory_limit() {
+                MemoryLimit::Finite(limit) => share_of(limit, share),
+                MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+            },
+            reservation: MemoryConsumer::new(name).with_can_spill(true).register(pool),
+            peak_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    /// Bytes held now.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.reservation.size()
+    }
+
+    /// Most bytes held at any time.
+    pub(crate) fn peak_bytes(&self) -> usize {
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Reserves `bytes`.
+    ///
+    /// # Errors
+    /// The pool's refusal, or ours when `bytes` goes beyond the ceiling. Nothing is held then.
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Result<Permit> {
+        let wanted = self.held_bytes().saturating_add(bytes);
+        if wanted > self.ceiling_bytes {
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "{} would hold {wanted} bytes, its share of the memory pool is {} \
+                 (ifile.memory_share)",
+                self.reservation.consumer().name(),
+                self.ceiling_bytes
+            )));
+        }
+        self.reservation.try_grow(bytes)?;
+        Ok(self.granted(bytes))
+    }
+
+    /// Reserves `bytes` whatever the pool says; see the module's policy for who may.
+    pub(crate) fn force(self: &Arc<Self>, bytes: usize) -> Permit {
+        self.reservation.grow(bytes);
+        self.granted(bytes)
+    }
+
+    /// A permit for nothing, to be filled by [`Permit::move_from`].
+    pub(crate) fn empty(self: &Arc<Self>) -> Permit {
+        Permit { ledger: Arc::clone(self), bytes: 0 }
+    }
+
+    fn granted(self: &Arc<Self>, bytes: usize) -> Permit {
+        self.peak_bytes.fetch_max(self.held_bytes(), Ordering::Relaxed);
+        Permit { ledger: Arc::clone(self), bytes }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "share lies in (0, 1], so the product lies in 0..=limit up to rounding"
+)]
+fn share_of(limit: usize, share: f64) -> usize {
+    ((limit as f64 * share) as usize).min(limit)
+}
+
+/// Bytes reserved on a [`Ledger`]; dropping it releases them.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    ledger: Arc<Ledger>,
+    bytes: usize,
+}
+
+impl Permit {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Moves `bytes` out of `other`, which must hold as many.
+    pub(crate) fn move_from(&mut self, other: &mut Permit, bytes: usize) {
+        assert!(bytes <= other.bytes, "a permit of {} cannot give {bytes} bytes", other.bytes);
+        debug_assert!(Arc::ptr_eq(&self.ledger, &other.ledger));
+        other.bytes -= bytes;
+        self.bytes += bytes;
+    }
+
+    /// Takes everything out of this permit.
+    pub(crate) fn take(&mut self) -> Permit {
+        Permit { ledger: Arc::clone(&self.ledger), bytes: std::mem::take(&mut self.bytes) }
+    }
+
+    /// Adds the bytes of `other`.
+    pub(crate) fn merge(&mut self, mut other: Permit) {
+        let bytes = other.bytes;
+        self.move_from(&mut other, bytes);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.ledger.reservation.shrink(self.bytes);
+        }
+    }
+}
+
+/// A value together with the permit for its memory: shared, and released with the last reference.
+#[derive(Debug)]
+pub(crate) struct Held<T> {
+    pub(crate) value: T,
+    permit: Permit,
+}
+
+impl<T> Held<T> {
+    pub(crate) fn new(value: T, permit: Permit) -> Arc<Self> {
+        Arc::new(Self { value, permit })
+    }
+
+    /// Bytes that the value is charged with.
+    pub(crate) fn bytes(&self) -> usize {
+        self.permit.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::{
+        FairSpillPool, GreedyMemoryPool, UnboundedMemoryPool,
+    };
+
+    use super::*;
+
+    fn greedy(bytes: usize) -> Arc<dyn MemoryPool> {
+        Arc::new(GreedyMemoryPool::new(bytes))
+    }
+
+    #[test]
+    fn permits_release_what_they_hold() {
+        let pool = greedy(100);
+        let ledger = Ledger::new("test", &pool, 1.0);
+        let mut first = ledger.try_reserve(60).unwrap();
+        let mut second = ledger.empty();
+        second.move_from(&mut first, 20);
+        assert_eq!((first.bytes(), second.bytes(), pool.reserved()), (40, 20, 60));
+        drop(first);
+        assert_eq!(pool.reserved(), 20);
+        second.merge(ledger.force(100));
+        assert_eq!(pool.reserved(), 120);
+        drop(second.take());
+        assert_eq!((second.bytes(), pool.reserved(), ledger.peak_bytes()), (0, 0, 120));
+    }
+
+    #[test]
+    fn the_ceiling_is_a_share_of_a_finite_pool() {
+        let pool = greedy(1000);
+        let ledger = Ledger::new("IFileRepartitionExec", &pool, 0.25);
+        let held = ledger.try_reserve(250).unwrap();
+        let message = ledger.try_reserve(1).unwrap_err().to_string();
+        assert!(message.contains("IFileRepartitionExec") && message.contains("ifile.memory_share"));
+        drop(held);
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn an_unbounded_pool_has_no_ceiling() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        assert!(Ledger::new("test", &pool, 0.01).try_reserve(usize::MAX / 2).is_ok());
+    }
+
+    #[test]
+    fn one_exchange_is_one_consumer_of_a_fair_pool() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(100));
+        let first = Ledger::new("first", &pool, 1.0);
+        let permits: Vec<_> = (0..10).map(|_| first.try_reserve(10).unwrap()).collect();
+        drop(permits);
+        let _second = Ledger::new("second", &pool, 1.0);
+        assert!(first.try_reserve(51).is_err());
+        assert!(first.try_reserve(50).is_ok());
+    }
+}

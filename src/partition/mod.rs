@@ -1,0 +1,21 @@
+//! Rows of a batch to output partitions, and the rows that a partition has so far.
+//!
+//! [`Router`] gives every row its partition, the same one that DataFusion's `RepartitionExec`
+//! gives, and groups the row numbers by partition with one counting sort. [`Stage`] then gathers
+//! the rows of one partition out of the batch, straight to where they stay until they leave.
+//!
+//! ```text
+//!   batch -> keys -> partition ids -> counting sort -> Grouped { order, runs }
+//!                                                        |  per run
+//!                                     Source (typed columns) -> Stage::append -> Stage::finish
+//! ```
+
+mod column;
+mod retype;
+mod router;
+mod source;
+mod stage;
+
+pub(crate) use router::{Routed, Router};
+pub(crate) use source::{Rows, Source};
+pub(crate) use stage::Stage;

@@ -1,0 +1,361 @@
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, UInt64Array};
+use datafusion::common::hash_utils::create_hashes;
+use datafusion::common::{Result, internal_datafusion_err, internal_err, not_impl_err};
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_plan::repartition::{REPARTITION_RANDOM_STATE, RangeExpr};
+
+/// Where the rows of a batch go.
+#[derive(Debug)]
+pub(crate) enum Routed<'a> {
+    /// Every row goes to one partition.
+    Whole(usize),
+    /// The rows are grouped by partition.
+    Grouped(Grouped<'a>),
+}
+
+/// Row numbers of a batch, grouped by partition; rows of a partition keep their order.
+#[derive(Debug)]
+pub(crate) struct Grouped<'a> {
+    order: &'a [u32],
+    runs: &'a [Run],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    partition: usize,
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Grouped<'a> {
+    /// Number of partitions that have rows.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The partition and the row numbers of run `index`, which is below [`len`](Self::len).
+    #[expect(clippy::indexing_slicing, reason = "runs are made with their order")]
+    pub(crate) fn run(&self, index: usize) -> (usize, &'a [u32]) {
+        let run = self.runs[index];
+        (run.partition, &self.order[run.start..run.end])
+    }
+}
+
+/// Gives the rows of one input their output partitions.
+///
+/// Placement is that of `RepartitionExec`: hashes with its random state modulo the partition count,
+/// its [`RangeExpr`] for ranges, whole batches in turn for round-robin. Dynamic filters of joins
+/// depend on it.
+pub(crate) struct Router {
+    scheme: Scheme,
+    partitions: usize,
+    hashes: Vec<u64>,
+    ids: Vec<u32>,
+    counts: Vec<u32>,
+    order: Vec<u32>,
+    runs: Vec<Run>,
+}
+
+enum Scheme {
+    Hash { keys: Vec<Arc<dyn PhysicalExpr>>, modulo: Modulo },
+    RoundRobin { next: usize },
+    Range { placement: RangeExpr },
+    Single,
+}
+
+impl Router {
+    /// A router for input `input` of `inputs`.
+    ///
+    /// # Errors
+    /// No output partitions, more than `u32::MAX` of them, or a partitioning without a placement.
+    pub(crate) fn try_new(
+        partitioning: &Partitioning,
+        input: usize,
+        inputs: usize,
+    ) -> Result<Self> {
+        let partitions = partitioning.partition_count();
+        if partitions == 0 || u32::try_from(partitions).is_err() {
+            return internal_err!("an exchange cannot have {partitions} output partitions");
+        }
+        let scheme = match partitioning {
+            Partitioning::Hash(keys, _) => {
+                Scheme::Hash { keys: keys.clone(), modulo: Modulo::new(partitions as u64) }
+            }
+            Partitioning::RoundRobinBatch(_) => {
+                Scheme::RoundRobin { next: input * partitions / inputs.max(1) }
+            }
+            Partitioning::Range(range) if range.split_points().is_empty() => Scheme::Single,
+            Partitioning::Range(range) => {
+                let keys = range.ordering().iter().map(|key| Arc::clone(&key.expr)).collect();
+                Scheme::Range { placement: RangeExpr::try_new(keys, range)? }
+            }
+            other => return not_impl_err!("repartitioning scheme {other:?}"),
+        };
+        Ok(Self {
+            scheme,
+            partitions,
+            hashes: Vec::new(),
+            ids: Vec::new(),
+            counts: vec![0; partitions],
+            order: Vec::new(),
+            runs: Vec::new(),
+        })
+    }
+
+    /// Routes the rows of `batch`; the answer is valid until the next call.
+    ///
+    /// # Errors
+    /// Those of evaluating the keys.
+    pub(crate) fn route(&mut self, batch: &RecordBatch) -> Result<Routed<'_>> {
+        match &mut self.scheme {
+            Scheme::RoundRobin { next } => {
+                let partition = *next;
+                *next = (*next + 1) % self.partitions;
+                return Ok(Routed::Whole(partition));
+            }
+            Scheme::Single => return Ok(Routed::Whole(0)),
+            Scheme::Hash { keys, modulo } => {
+                let arrays = evaluate_expressions_to_arrays(keys.as_slice(), batch)?;
+                self.hashes.clear();
+                self.hashes.resize(batch.num_rows(), 0);
+                create_hashes(&arrays, REPARTITION_RANDOM_STATE.random_state(), &mut self.hashes)?;
+                modulo.reduce(&self.hashes, &mut self.ids);
+            }
+            Scheme::Range { placement } => {
+                range_ids(placement, batch, &mut self.ids)?;
+            }
+        }
+        self.group();
+        Ok(match self.runs.as_slice() {
+            [only] => Routed::Whole(only.partition),
+            runs => Routed::Grouped(Grouped { order: &self.order, runs }),
+        })
+    }
+
+    /// Counting sort of the row numbers by `ids`, in time that depends on the rows alone.
+    #[expect(clippy::indexing_slicing, reason = "ids lie below the partition count")]
+    fn group(&mut self) {
+        self.runs.clear();
+        for &id in &self.ids {
+            let partition = id as usize;
+            if self.counts[partition] == 0 {
+                self.runs.push(Run { partition, start: 0, end: 0 });
+            }
+            self.counts[partition] += 1;
+        }
+        let mut start = 0;
+        for run in &mut self.runs {
+            let count = self.counts[run.partition] as usize;
+            (run.start, run.end) = (start, start + count);
+            self.counts[run.partition] = to_u32(start);
+            start += count;
+        }
+        self.order.resize(self.ids.len(), 0);
+        for (row, &id) in self.ids.iter().enumerate() {
+            let cursor = &mut self.counts[id as usize];
+            self.order[*cursor as usize] = to_u32(row);
+            *cursor += 1;
+        }
+        for run in &self.runs {
+            self.counts[run.partition] = 0;
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a batch has fewer than 2^32 rows")]
+fn to_u32(row: usize) -> u32 {
+    row as u32
+}
+
+fn range_ids(placement: &RangeExpr, batch: &RecordBatch, ids: &mut Vec<u32>) -> Result<()> {
+    let array = placement.evaluate(batch)?.into_array(batch.num_rows())?;
+    let array = array
+        .as_any()
+        .downcast_ref::<UInt64Array>()
+        .ok_or_else(|| internal_datafusion_err!("range placement is not UInt64"))?;
+    ids.clear();
+    for &id in array.values() {
+        let id = u32::try_from(id).map_err(|_| internal_datafusion_err!("partition {id}"))?;
+        ids.push(id);
+    }
+    Ok(())
+}
+
+/// Remainder by a divisor that is fixed for many values: a mask, or two multiplications by the
+/// divisor's reciprocal in 128 bits (Lemire, Kaser and Kurz, "Faster remainder by direct
+/// computation", 2019), exact for every 64-bit value and divisor.
+#[derive(Debug, Clone, Copy)]
+enum Modulo {
+    Mask(u64),
+    Reciprocal { divisor: u128, reciprocal: u128 },
+}
+
+impl Modulo {
+    fn new(divisor: u64) -> Self {
+        if divisor.is_power_of_two() {
+            return Self::Mask(divisor - 1);
+        }
+        let divisor = u128::from(divisor);
+        Self::Reciprocal { divisor, reciprocal: u128::MAX / divisor + 1 }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "partition counts lie below 2^32")]
+    fn reduce(self, hashes: &[u64], ids: &mut Vec<u32>) {
+        ids.clear();
+        match self {
+            Self::Mask(mask) => ids.extend(hashes.iter().map(|hash| (hash & mask) as u32)),
+            Self::Reciprocal { divisor, reciprocal } => {
+                ids.extend(hashes.iter().map(|&hash| {
+                    let fraction = reciprocal.wrapping_mul(u128::from(hash));
+                    let high = (fraction >> 64) * divisor;
+                    let low = ((fraction & u128::from(u64::MAX)) * divisor) >> 64;
+                    ((high + low) >> 64) as u32
+                }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
+    use arrow::compute::SortOptions;
+    use datafusion::common::{ScalarValue, SplitPoint};
+    use datafusion::physical_expr::expressions::col;
+    use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr, RangePartitioning};
+    use datafusion::physical_plan::metrics::Time;
+    use datafusion::physical_plan::repartition::BatchPartitioner;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows_by_partition(router: &mut Router, batch: &RecordBatch, count: usize) -> Vec<Vec<i64>> {
+        let mut out = vec![vec![]; count];
+        let ids = batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+        match router.route(batch).unwrap() {
+            Routed::Whole(partition) => out[partition].extend(ids.values()),
+            Routed::Grouped(grouped) => {
+                for index in 0..grouped.len() {
+                    let (partition, rows) = grouped.run(index);
+                    out[partition].extend(rows.iter().map(|&row| ids.value(row as usize)));
+                }
+            }
+        }
+        out
+    }
+
+    fn stock_rows(
+        stock: &mut BatchPartitioner,
+        batch: &RecordBatch,
+        count: usize,
+    ) -> Vec<Vec<i64>> {
+        let mut out = vec![vec![]; count];
+        stock
+            .partition(batch.clone(), |partition, part| {
+                let ids = part.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+                out[partition].extend(ids.values());
+                Ok(())
+            })
+            .unwrap();
+        out
+    }
+
+    fn batch(key: ArrayRef) -> RecordBatch {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..key.len() as i64));
+        RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("key", key, true)]).unwrap()
+    }
+
+    fn same_as_stock(partitioning: &Partitioning, batch: &RecordBatch) {
+        let count = partitioning.partition_count();
+        let mut router = Router::try_new(partitioning, 1, 3).unwrap();
+        let mut stock = BatchPartitioner::try_new(partitioning.clone(), Time::new(), 1, 3).unwrap();
+        for _ in 0..3 {
+            assert_eq!(
+                rows_by_partition(&mut router, batch, count),
+                stock_rows(&mut stock, batch, count)
+            );
+        }
+    }
+
+    #[test]
+    fn nan_and_zero_keys_go_where_the_stock_operator_sends_them() {
+        let nan = f64::from_bits;
+        let keys = vec![
+            Some(0.0),
+            Some(-0.0),
+            Some(nan(0x7ff8_0000_0000_0000)),
+            Some(nan(0xfff8_0000_0000_0000)),
+            Some(nan(0x7ff0_0000_0000_0001)),
+            Some(f64::INFINITY),
+            None,
+        ];
+        let batch = batch(Arc::new(Float64Array::from(keys)));
+        for count in [1, 2, 7, 64, 1009] {
+            let keys = vec![col("key", &batch.schema()).unwrap()];
+            same_as_stock(&Partitioning::Hash(keys, count), &batch);
+        }
+    }
+
+    #[test]
+    fn round_robin_starts_where_the_stock_operator_starts() {
+        let batch = batch(Arc::new(Int64Array::from(vec![1, 2])));
+        for count in [1, 2, 5, 8] {
+            same_as_stock(&Partitioning::RoundRobinBatch(count), &batch);
+        }
+    }
+
+    #[test]
+    fn an_exchange_needs_a_partition() {
+        assert!(Router::try_new(&Partitioning::RoundRobinBatch(0), 0, 1).is_err());
+        assert!(Router::try_new(&Partitioning::UnknownPartitioning(4), 0, 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn hash_placement_is_that_of_the_stock_operator(
+            keys in prop::collection::vec(prop::option::of("[a-c]{0,3}"), 0..200),
+            count in 1usize..1100,
+        ) {
+            let batch = batch(Arc::new(StringArray::from(keys)));
+            let keys = vec![col("key", &batch.schema()).unwrap(), col("id", &batch.schema()).unwrap()];
+            same_as_stock(&Partitioning::Hash(keys, count), &batch);
+        }
+
+        #[test]
+        fn range_placement_is_that_of_the_stock_operator(
+            keys in prop::collection::vec(prop::option::of(-20i64..20), 1..200),
+            splits in prop::collection::btree_set(-20i64..20, 0..12),
+            descending in any::<bool>(),
+            nulls_first in any::<bool>(),
+        ) {
+            let batch = batch(Arc::new(Int64Array::from(keys)));
+            let mut points: Vec<_> = splits.into_iter().collect();
+            if descending {
+                points.reverse();
+            }
+            let key = PhysicalSortExpr::new(
+                col("key", &batch.schema()).unwrap(),
+                SortOptions { descending, nulls_first },
+            );
+            let points = points
+                .into_iter()
+                .map(|point| SplitPoint::new(vec![ScalarValue::Int64(Some(point))]))
+                .collect();
+            let range =
+                RangePartitioning::try_new(LexOrdering::new(vec![key]).unwrap(), points).unwrap();
+            same_as_stock(&Partitioning::Range(range), &batch);
+        }
+
+        #[test]
+        fn the_reciprocal_is_exact(hashes in prop::collection::vec(any::<u64>(), 1..50), divisor in 1u64..u64::from(u32::MAX)) {
+            let mut ids = Vec::new();
+            Modulo::new(divisor).reduce(&hashes, &mut ids);
+            let expected: Vec<_> = hashes.iter().map(|hash| (hash % divisor) as u32).collect();
+            prop_assert_eq!(ids, expected);
+        }
+    }
+}

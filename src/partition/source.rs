@@ -1,0 +1,107 @@
+use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_err};
+
+use super::retype::retype;
+
+/// Rows of a batch, by number or as a range.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rows<'a> {
+    Range { start: usize, len: usize },
+    Index(&'a [u32]),
+}
+
+impl Rows<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Rows::Range { len, .. } => *len,
+            Rows::Index(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first `count` of these rows, and the others. `count` is at most [`len`](Self::len).
+    pub(crate) fn split_at(self, count: usize) -> (Self, Self) {
+        match self {
+            Rows::Range { start, len } => (
+                Rows::Range { start, len: count },
+                Rows::Range { start: start + count, len: len - count },
+            ),
+            Rows::Index(rows) => {
+                let (head, tail) = rows.split_at(count);
+                (Rows::Index(head), Rows::Index(tail))
+            }
+        }
+    }
+
+    /// The row numbers one by one.
+    #[inline]
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize)) {
+        match self {
+            Rows::Range { start, len } => (*start..start + len).for_each(visit),
+            Rows::Index(rows) => rows.iter().for_each(|&row| visit(row as usize)),
+        }
+    }
+}
+
+/// The columns of a batch, prepared once for many gathers.
+pub(crate) struct Source {
+    schema: SchemaRef,
+    pub(super) columns: Vec<SourceColumn>,
+    rows: usize,
+}
+
+pub(super) struct SourceColumn {
+    pub(super) array: ArrayRef,
+    pub(super) data: ArrayData,
+}
+
+impl Source {
+    /// Prepares the columns of `batch`. Their types become those of `schema`: a batch may differ
+    /// from its plan in the names, metadata and nullability of fields.
+    ///
+    /// # Errors
+    /// An internal error that names the column whose type is another one.
+    pub(crate) fn try_new(schema: &SchemaRef, batch: &RecordBatch) -> Result<Self> {
+        let fields = schema.fields();
+        if fields.len() != batch.num_columns() {
+            return internal_err!(
+                "a batch of {} columns came from a plan of {}",
+                batch.num_columns(),
+                fields.len()
+            );
+        }
+        let mut columns = Vec::with_capacity(fields.len());
+        for (field, array) in fields.iter().zip(batch.columns()) {
+            let same = field.data_type() == array.data_type();
+            let Some(data) = retype(array.to_data(), field.data_type())? else {
+                return internal_err!(
+                    "column '{}' of a batch has type {}, the plan says {}",
+                    field.name(),
+                    array.data_type(),
+                    field.data_type()
+                );
+            };
+            let array = if same { ArrayRef::clone(array) } else { make_array(data.clone()) };
+            columns.push(SourceColumn { array, data });
+        }
+        Ok(Self { schema: SchemaRef::clone(schema), columns, rows: batch.num_rows() })
+    }
+
+    /// All rows as a batch of the plan's schema, without a copy.
+    ///
+    /// # Errors
+    /// Nulls where the plan's schema has none.
+    pub(crate) fn to_batch(&self) -> Result<RecordBatch> {
+        let arrays = self.columns.iter().map(|column| ArrayRef::clone(&column.array)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options)?)
+    }
+
+    pub(crate) fn all_rows(&self) -> Rows<'static> {
+        Rows::Range { start: 0, len: self.rows }
+    }
+}

@@ -1,0 +1,159 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+
+use super::column::{Column, Finished, gather_bits, next_capacity};
+use super::source::{Rows, Source};
+
+/// Rows that one partition has so far, column by column, each gathered once from its batch.
+///
+/// The stage owns all its bytes and knows them exactly: it grows only by what
+/// [`growth`](Self::growth) said, so the caller reserves that first.
+pub(crate) struct Stage {
+    schema: SchemaRef,
+    columns: Vec<StageColumn>,
+    rows: usize,
+    capacity: usize,
+    fixed_bits: usize,
+}
+
+struct StageColumn {
+    column: Column,
+    nulls: Option<BooleanBufferBuilder>,
+}
+
+impl Stage {
+    pub(crate) fn new(schema: &SchemaRef) -> Self {
+        let columns: Vec<_> = schema
+            .fields()
+            .iter()
+            .map(|field| StageColumn { column: Column::new(field.data_type()), nulls: None })
+            .collect();
+        let fixed_bits = columns.iter().map(|column| column.column.fixed_bits() + 1).sum();
+        Self { schema: Arc::clone(schema), columns, rows: 0, capacity: 0, fixed_bits }
+    }
+
+    /// What an empty stage of `schema` takes.
+    pub(crate) fn overhead_bytes(schema: &SchemaRef) -> usize {
+        size_of::<Self>() + schema.fields().len() * size_of::<StageColumn>()
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of strings and other values of variable length.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.column.value_bytes()).sum()
+    }
+
+    /// Bytes by which the stage grows when it takes `rows` of `source`.
+    pub(crate) fn growth(&self, source: &Source, rows: Rows<'_>) -> usize {
+        let capacity = next_capacity(self.rows, self.capacity, rows.len());
+        let fixed = (capacity - self.capacity) * self.fixed_bits;
+        let values: usize = self
+            .columns
+            .iter()
+            .zip(&source.columns)
+            .map(|(column, source)| column.column.growth(source, rows))
+            .sum();
+        // Every column may round its bits up and keeps one offset more than rows.
+        let rounding = if self.capacity == 0 { 16 * self.columns.len() } else { 0 };
+        fixed.div_ceil(8) + values + rounding
+    }
+
+    /// Takes `rows` of `source`.
+    ///
+    /// # Errors
+    /// Those of Arrow's `take` for the types without a kernel of their own.
+    pub(crate) fn append(&mut self, source: &Source, rows: Rows<'_>) -> Result<()> {
+        let capacity = next_capacity(self.rows, self.capacity, rows.len());
+        if capacity > self.capacity {
+            for column in &mut self.columns {
+                column.column.reserve_rows(capacity);
+            }
+            self.capacity = capacity;
+        }
+        for (column, source) in self.columns.iter_mut().zip(&source.columns) {
+            if !column.column.carries_validity() {
+                append_validity(&mut column.nulls, self.rows, source.data.nulls(), rows);
+            }
+            column.column.append(source, rows)?;
+        }
+        self.rows += rows.len();
+        Ok(())
+    }
+
+    /// The rows taken so far as a batch of the plan's schema; the stage is empty after it. It is
+    /// more than one batch only when the dictionaries of its rows do not fit the key type together.
+    ///
+    /// # Errors
+    /// Nulls where the plan's schema has none.
+    pub(crate) fn finish(&mut self) -> Result<Vec<RecordBatch>> {
+        let rows = std::mem::take(&mut self.rows);
+        self.capacity = 0;
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
+            let nulls = column.nulls.take().map(|mut bits| NullBuffer::new(bits.finish()));
+            arrays.push(column.column.finish(field.data_type(), rows, nulls)?);
+        }
+        join(&self.schema, &arrays, rows)
+    }
+}
+
+/// Joins what the columns finished to: one array each, or the pieces of the columns without a
+/// kernel, which are cut at the same rows.
+fn join(schema: &SchemaRef, columns: &[Finished], rows: usize) -> Result<Vec<RecordBatch>> {
+    let mut whole = Vec::with_capacity(columns.len());
+    for column in columns {
+        match column.joined()? {
+            Some(array) => whole.push(array),
+            None => return join_by_piece(schema, columns),
+        }
+    }
+    Ok(vec![to_batch(schema, whole, rows)?])
+}
+
+fn join_by_piece(schema: &SchemaRef, columns: &[Finished]) -> Result<Vec<RecordBatch>> {
+    let lengths: Vec<_> = columns
+        .iter()
+        .find_map(Finished::pieces)
+        .map(|pieces| pieces.iter().map(|piece| piece.len()).collect())
+        .unwrap_or_default();
+    let mut start = 0;
+    let mut batches = Vec::with_capacity(lengths.len());
+    for (index, len) in lengths.into_iter().enumerate() {
+        let arrays = columns.iter().map(|column| column.piece(index, start, len)).collect();
+        batches.push(to_batch(schema, arrays, len)?);
+        start += len;
+    }
+    Ok(batches)
+}
+
+fn to_batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
+}
+
+fn append_validity(
+    bits: &mut Option<BooleanBufferBuilder>,
+    before: usize,
+    nulls: Option<&NullBuffer>,
+    rows: Rows<'_>,
+) {
+    match (nulls, &mut *bits) {
+        (None, None) => {}
+        (None, Some(bits)) => bits.append_n(rows.len(), true),
+        (Some(nulls), _) => {
+            let bits = bits.get_or_insert_with(|| {
+                let mut bits = BooleanBufferBuilder::new(before + rows.len());
+                bits.append_n(before, true);
+                bits
+            });
+            gather_bits(bits, nulls.inner(), rows);
+        }
+    }
+}
