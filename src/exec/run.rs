@@ -22,8 +22,11 @@ pub(super) struct NodeState(Arc<Mutex<Progress>>);
 #[derive(Debug, Default)]
 struct Progress {
     stage: Stage,
+    /// Outputs that were executed.
     taken: Vec<bool>,
-    /// Outputs whose stream has not been polled yet.
+    /// Outputs that were given up before the exchange started.
+    given_up: Vec<usize>,
+    /// Outputs whose stream has been neither polled nor dropped yet.
     waiting: usize,
 }
 
@@ -32,9 +35,9 @@ enum Stage {
     #[default]
     New,
     /// The inputs are executed and not polled yet.
-    Opened(Vec<SendableRecordBatchStream>),
+    Opened(ExchangePlan, Vec<SendableRecordBatchStream>),
     Running(ExchangeHandle),
-    /// Every output has its stream: the exchange lives as long as they do.
+    /// No output waits for its lanes: the exchange lives as long as their streams do.
     HandedOut,
     Failed,
 }
@@ -43,7 +46,7 @@ impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Stage::New => "New",
-            Stage::Opened(_) => "Opened",
+            Stage::Opened(..) => "Opened",
             Stage::Running(_) => "Running",
             Stage::HandedOut => "HandedOut",
             Stage::Failed => "Failed",
@@ -58,7 +61,7 @@ impl NodeState {
         node: &IFileRepartitionExec,
         partition: usize,
         context: &Arc<TaskContext>,
-    ) -> Result<()> {
+    ) -> Result<Output> {
         let outputs = node.partitioning().partition_count();
         let mut progress = self.0.lock();
         if matches!(progress.stage, Stage::New) {
@@ -66,7 +69,7 @@ impl NodeState {
             let streams = (0..inputs)
                 .map(|input| node.input().execute(input, Arc::clone(context)))
                 .collect::<Result<_>>()?;
-            progress.stage = Stage::Opened(streams);
+            progress.stage = Stage::Opened(node.exchange_plan(), streams);
             progress.taken = vec![false; outputs];
             progress.waiting = outputs;
         }
@@ -86,31 +89,62 @@ impl NodeState {
                 );
             }
         }
-        Ok(())
+        Ok(Output { progress: Arc::clone(&self.0), partition, waiting: true })
     }
+}
 
-    /// The lanes of `partition`; starts the exchange the first time.
-    fn lanes(
-        &self,
-        plan: ExchangePlan,
-        partition: usize,
-        context: &TaskContext,
-    ) -> Result<Vec<LaneStream>> {
-        let mut progress = self.0.lock();
+impl Progress {
+    /// One output less waits. Returns what is not needed any more, to be dropped without the lock.
+    fn settle(&mut self) -> Option<Stage> {
+        self.waiting -= 1;
+        (self.waiting == 0).then(|| std::mem::replace(&mut self.stage, Stage::HandedOut))
+    }
+}
+
+/// An output between its execution and its first poll.
+struct Output {
+    progress: Arc<Mutex<Progress>>,
+    partition: usize,
+    waiting: bool,
+}
+
+impl Output {
+    /// The lanes of this output; starts the exchange the first time.
+    fn lanes(mut self, context: &TaskContext) -> Result<Vec<LaneStream>> {
+        self.waiting = false;
+        let mut progress = self.progress.lock();
         let handle = match std::mem::replace(&mut progress.stage, Stage::Failed) {
-            Stage::Opened(inputs) => ExchangeHandle::start(plan, inputs, context)?,
+            Stage::Opened(plan, inputs) => ExchangeHandle::start(plan, inputs, context)?,
             Stage::Running(handle) => handle,
-            other => return internal_err!("partition {partition} polled in state {other:?}"),
+            other => {
+                return internal_err!("partition {} polled in state {other:?}", self.partition);
+            }
         };
-        let lanes = handle.lanes_of(partition);
-        progress.waiting -= 1;
-        progress.stage =
-            if progress.waiting == 0 { Stage::HandedOut } else { Stage::Running(handle) };
+        for output in std::mem::take(&mut progress.given_up) {
+            drop(handle.lanes_of(output));
+        }
+        let lanes = handle.lanes_of(self.partition);
+        progress.stage = Stage::Running(handle);
+        drop(progress.settle());
         Ok(lanes)
     }
+}
 
-    fn share(&self) -> Self {
-        Self(Arc::clone(&self.0))
+impl Drop for Output {
+    /// The stream was never polled: nobody will read the lanes of this output.
+    fn drop(&mut self) {
+        if !self.waiting {
+            return;
+        }
+        let mut progress = self.progress.lock();
+        let lanes = match &progress.stage {
+            Stage::Running(handle) => handle.lanes_of(self.partition),
+            _ => Vec::new(),
+        };
+        progress.given_up.push(self.partition);
+        let unneeded = progress.settle();
+        drop(progress);
+        drop((lanes, unneeded));
     }
 }
 
@@ -123,23 +157,14 @@ impl IFileRepartitionExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         log::trace!("{}: execute partition {partition}", self.name());
-        self.state().open(self, partition, &context)?;
+        let output = self.state().open(self, partition, &context)?;
         let schema = self.schema();
-        let plan = ExchangePlan {
-            name: self.name().into(),
-            schema: SchemaRef::clone(&schema),
-            partitioning: self.partitioning().clone(),
-            preserve_order: self.preserve_order(),
-            options: self.options().clone(),
-            metrics: ExchangeMetrics::new(self.metrics_set()),
-        };
-        let state = self.state().share();
         let stream_schema = SchemaRef::clone(&schema);
         let order = self.merge_order().cloned();
         let baseline = BaselineMetrics::new(self.metrics_set(), partition);
         let spill_metrics = SpillMetrics::new(self.metrics_set(), partition);
         let stream = futures::stream::once(async move {
-            let mut lanes = state.lanes(plan, partition, &context)?;
+            let mut lanes = output.lanes(&context)?;
             let schema = SchemaRef::clone(&stream_schema);
             let Some(order) = order else {
                 let Some(lane) = lanes.pop() else {
@@ -164,5 +189,16 @@ impl IFileRepartitionExec {
         });
         let stream = RecordBatchStreamAdapter::new(schema, Box::pin(stream.try_flatten()));
         Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn exchange_plan(&self) -> ExchangePlan {
+        ExchangePlan {
+            name: self.name().into(),
+            schema: self.schema(),
+            partitioning: self.partitioning().clone(),
+            preserve_order: self.preserve_order(),
+            options: self.options().clone(),
+            metrics: ExchangeMetrics::new(self.metrics_set()),
+        }
     }
 }
