@@ -1,4 +1,41 @@
 //! A bounded-memory, compressed exchange for Apache DataFusion.
+//!
+//! [`IFileRepartitionExec`] takes the place of DataFusion's `RepartitionExec` in the plans of a
+//! session. Rows move between its inputs and outputs as Arrow batches while memory lasts; when the
+//! memory pool refuses, rows become compressed blocks, and blocks become runs in scratch files, all
+//! counted against one reservation.
+//!
+//! ```text
+//!   inputs                          one lane per output                       outputs
+//!   ------    +--------+   +----------------------------------+    +------------------------+
+//!   batch --> | Router | ->| stage -> batches -> blocks -> run | -> | batches of the session's |
+//!   batch --> |        |   |          Arrow      memory    disk |    | batch size               |
+//!             +--------+   +----------------------------------+    +------------------------+
+//!                                 pressure: encode the largest lanes, then write all blocks
+//! ```
+//!
+//! One line switches it on, see [`SessionStateBuilderExt`]. The options are in [`IFileOptions`].
+//!
+//! # Layers
+//!
+//! A module names those of its row and nothing else of this crate; everybody may name `error` and
+//! `config`. A test reads the `use` lines and fails on other edges.
+//!
+//! | module | one job | may name |
+//! |---|---|---|
+//! | [`error`] | what can go wrong, with its place | - |
+//! | `config` | the `ifile.*` options | codec |
+//! | [`wire`] | bounds-checked cursor, vints | - |
+//! | [`codec`] | codecs with reusable states | wire |
+//! | [`ifile`] | the container: segments, checksums, spill index | wire, codec |
+//! | [`block`] | rows of a batch to block bytes and back | wire, codec |
+//! | `memory` | the one reservation, and permits on it | - |
+//! | `scratch` | scratch files and runs of segments | memory, ifile, codec |
+//! | `partition` | rows to partitions, staged rows | - |
+//! | `exchange` | producers, lanes, pressure, consumers | block, memory, partition, scratch |
+//! | `exec` | the plan node and its protobuf form | exchange |
+//! | `optimizer` | one rule per file | exec, block |
+//! | `session` | switches it on | optimizer |
 
 pub mod block;
 pub mod codec;

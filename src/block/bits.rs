@@ -15,7 +15,12 @@ pub(crate) fn load(bits: &BooleanBuffer, start: usize, len: usize, out: &mut Vec
     let chunks = bits.inner().bit_chunks(bits.offset() + start, len);
     out.extend(chunks.iter_padded());
     out.truncate(len.div_ceil(LANE));
-    out.iter().map(|word| usize::try_from(word.count_ones()).unwrap_or(0)).sum()
+    count_ones(out)
+}
+
+/// Ones in all of `words`.
+pub(crate) fn count_ones(words: &[u64]) -> usize {
+    words.iter().map(|word| usize::try_from(word.count_ones()).unwrap_or(0)).sum()
 }
 
 /// Appends the bitmap of `len` bits that `words` hold.

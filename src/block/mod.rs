@@ -16,7 +16,7 @@ mod types;
 mod word;
 
 pub use decode::{BlockDecoder, DecodeLimits};
-pub use encode::{BlockEncoder, BlockInfo};
+pub use encode::{BlockEncoder, BlockInfo, BlockSlice};
 pub use error::{BlockError, BlockResult};
 pub use header::{BlockHeader, HEADER_LEN};
 pub use sizes::logical_bytes;

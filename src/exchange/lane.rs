@@ -184,7 +184,7 @@ impl Lane {
             return Ok(Appended::Closed);
         }
         let mut count = rows.len().min(self.room(shape)).min(most.max(1));
-        let stage = self.stage.get_or_insert_with(|| Stage::new(&shape.schema));
+        let stage = self.stage.get_or_insert_with(|| Stage::new(&shape.schema, shape.batch_rows));
         let mut growth = stage.growth(source, rows.split_at(count).0);
         while growth > shape.batch_bytes && count > 1 {
             count /= 2;

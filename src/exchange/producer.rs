@@ -2,7 +2,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -11,13 +11,19 @@ use futures::{FutureExt, StreamExt};
 use super::Exchange;
 use super::lane::Appended;
 use crate::memory::{Permit, WORKING_SET_BYTES};
-use crate::partition::{Routed, Router, Rows, Source};
+use crate::partition::{Grouped, Routed, Router, Rows, Source};
 
 /// Least bytes that a producer asks the pool for at once.
 const CREDIT_BYTES: usize = 64 * 1024;
 
 /// Most bytes that a producer asks the pool for beyond what it needs.
 const MAX_CREDIT_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a batch that are gathered from together.
+const CACHE_BYTES: usize = 512 * 1024;
+
+/// Rows that a partition gets at once on average, at least.
+const MIN_GATHER_ROWS: usize = 64;
 
 impl Exchange {
     pub(super) fn spawn_producers(
@@ -118,16 +124,41 @@ impl Exchange {
                 }
             }
             Routed::Grouped(grouped) => {
-                // Producers start at different partitions, to meet at few locks.
-                let count = grouped.len();
-                let start = input * count / self.inputs.max(1);
-                for index in (start..count).chain(0..start) {
-                    let (partition, rows) = grouped.run(index);
-                    self.append(first + partition, &source, Rows::Index(rows), credit).await?;
-                }
-                Ok(())
+                let bytes = batch.get_array_memory_size();
+                let step = rows_in_cache(batch.num_rows(), bytes, grouped.len());
+                self.scatter(first, input, &source, &grouped, step, credit).await
             }
         }
+    }
+
+    /// Gathers the rows of every partition, `step` rows of the batch at a time, so that the rows of
+    /// all partitions are gathered while these are in cache.
+    async fn scatter(
+        &self,
+        first: usize,
+        input: usize,
+        source: &Source,
+        grouped: &Grouped<'_>,
+        step: usize,
+        credit: &mut Permit,
+    ) -> Result<()> {
+        let count = grouped.len();
+        // Producers start at different partitions, to meet at few locks.
+        let start = input * count / self.inputs.max(1);
+        let mut taken = vec![0; count];
+        let mut end = 0;
+        while end < source.rows() {
+            end += step;
+            for (index, taken) in (start..count).chain(0..start).zip(&mut taken) {
+                let (partition, rows) = grouped.run(index);
+                let rest = rows.get(*taken..).unwrap_or_default();
+                let part = rest.partition_point(|row| (*row as usize) < end);
+                *taken += part;
+                let rows = Rows::Index(rest.get(..part).unwrap_or_default());
+                self.append(first + partition, source, rows, credit).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Gathers `rows` into the stage of a lane.
@@ -230,6 +261,12 @@ impl Exchange {
         credit.merge(self.ledger.force(missing));
         Ok(true)
     }
+}
+
+/// Rows of a batch of `bytes` to gather together: those that stay in a cache of the second level,
+/// but enough that a partition gets some at once.
+fn rows_in_cache(rows: usize, bytes: usize, partitions: usize) -> usize {
+    (rows * CACHE_BYTES / bytes.max(1)).max(MIN_GATHER_ROWS * partitions).max(1)
 }
 
 /// Whether the buffers of `batch` hold little beside its rows, so that queueing it pins no other

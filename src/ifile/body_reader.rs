@@ -143,11 +143,6 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Raw bytes decoded so far.
-    pub(super) fn decoded(&self) -> u64 {
-        self.decoded
-    }
-
     /// Raw bytes that are still to be decoded, where it is known.
     pub(super) fn left(&self) -> Option<u64> {
         self.expected.map(|expected| expected.saturating_sub(self.decoded))
@@ -208,7 +203,7 @@ impl BodyReader {
         window: &mut Window,
     ) -> Result<()> {
         let known_end = source.body_left().is_some();
-        while window.bytes().is_empty() && !(self.is_complete() && !known_end) {
+        while window.bytes().is_empty() && (known_end || !self.is_complete()) {
             if self.decode(source, window)? == Decoded::End {
                 break;
             }
@@ -247,7 +242,7 @@ fn decode_chunk<R: Read>(
         *block_left = match usize::try_from(len) {
             Ok(raw_len) if raw_len > 0 => raw_len,
             _ => {
-                let limit = to_u64(i32::MAX.unsigned_abs().try_into().unwrap_or(usize::MAX));
+                let limit = u64::from(i32::MAX.unsigned_abs());
                 return Err(source.fault(0, Fault::BlockLength { limit, found: len }));
             }
         };

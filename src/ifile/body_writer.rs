@@ -77,10 +77,15 @@ impl<'s, W: Write> BodyWriter<'s, W> {
         Ok(body)
     }
 
+    /// Whether a record may go to the block as a whole, if the block has room for it.
+    pub(super) fn takes_whole_records(&self) -> bool {
+        self.mode == WriteMode::Buffered || self.kind == Kind::Stream
+    }
+
     /// The block with room for `len` more bytes, if they can go there in one piece.
     #[inline]
     pub(super) fn room(&mut self, len: usize) -> Option<&mut Vec<u8>> {
-        if self.mode == WriteMode::Unbuffered && self.kind != Kind::Stream {
+        if !self.takes_whole_records() {
             return None;
         }
         self.scratch.block.room(len)

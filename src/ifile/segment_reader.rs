@@ -9,19 +9,19 @@ use super::records::{Entry, Record, RecordLimits, RecordState, Wanted};
 use super::source::Source;
 use crate::codec::{Codec, to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, Result};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 
 /// Reads the records of one or several segments that follow one another in a range.
 ///
 /// Memory is bounded by the read buffer, the codec buffer and the largest record, which is capped; a
 /// length that was read never allocates by itself.
 pub struct SegmentReader<R> {
-    source: Source<R>,
+    pub(super) source: Source<R>,
     options: ReadOptions,
     body: BodyReader,
     window: Window,
     verify: Option<Verify<R>>,
-    segment: Segment,
+    pub(super) segment: Segment,
     failed: bool,
 }
 
@@ -29,13 +29,13 @@ const HEADER: u64 = 4;
 
 const _: () = assert!(HEADER_BYTES == 4);
 
-type Verify<R> = fn(&mut SegmentReader<R>) -> Result<()>;
+pub(super) type Verify<R> = fn(&mut SegmentReader<R>) -> Result<()>;
 
 /// State of the present segment.
 #[derive(Default)]
-struct Segment {
-    lengths: Lengths,
-    start: u64,
+pub(super) struct Segment {
+    pub(super) lengths: Lengths,
+    pub(super) start: u64,
     flag: Option<Flag>,
     state: RecordState,
     /// Bytes of the present record, to be consumed before the next.
@@ -59,7 +59,7 @@ impl<R: Read> SegmentReader<R> {
         Self::open(source, lengths, options, None)
     }
 
-    fn open(
+    pub(super) fn open(
         source: R,
         lengths: Lengths,
         options: ReadOptions,
@@ -144,6 +144,13 @@ impl<R: Read> SegmentReader<R> {
         }
     }
 
+    /// Begins the present segment again: the source stands at its first byte.
+    pub(super) fn restart(&mut self) -> Result<()> {
+        let Segment { lengths, start, .. } = self.segment;
+        self.segment = Segment { lengths, start, ..Segment::default() };
+        self.open_body()
+    }
+
     /// Reads the header and prepares for the body.
     fn open_body(&mut self) -> Result<()> {
         self.source.set_body_end(None);
@@ -216,7 +223,7 @@ impl<R: Read> SegmentReader<R> {
     }
 
     /// Moves to the next record.
-    fn advance(&mut self) -> Result<Option<Found>> {
+    pub(super) fn advance(&mut self) -> Result<Option<Found>> {
         if self.segment.summary.is_some() {
             return Ok(None);
         }
@@ -359,42 +366,8 @@ impl<R: Read> SegmentReader<R> {
     }
 }
 
-impl<R: Read + Seek> SegmentReader<R> {
-    /// A reader that compares a segment's checksum before it hands out the first record, in a pass of
-    /// its own over the range. The source stands at the first byte of the range.
-    ///
-    /// # Errors
-    /// If the options are invalid, or the first segment. Where its lengths are not known, all of its
-    /// records are parsed beforehand.
-    pub fn verified(source: R, lengths: Lengths, options: ReadOptions) -> Result<Self> {
-        Self::open(source, lengths, options, Some(Self::verify_ahead))
-    }
-
-    fn verify_ahead(&mut self) -> Result<()> {
-        let body_start = self.source.position();
-        if self.segment.lengths.part.is_some() {
-            self.source.skip_body()?;
-        } else {
-            while self.advance()?.is_some() {}
-        }
-        let passed = self.source.buffered_to();
-        let back = i64::try_from(passed - self.segment.start)
-            .map_err(|_| IFileError::Usage("rewind by more than a file can have"))?;
-        self.source.reader.seek(SeekFrom::Current(-back)).map_err(|source| IFileError::Io {
-            action: "rewind segment",
-            place: self.source.place(0),
-            source,
-        })?;
-        self.source.rewound(self.segment.start);
-        debug_assert!(body_start >= self.segment.start);
-        let Segment { lengths, start, .. } = self.segment;
-        self.segment = Segment { lengths, start, ..Segment::default() };
-        self.open_body()
-    }
-}
-
 /// Where the next record lies.
-struct Found {
+pub(super) struct Found {
     value: std::ops::Range<usize>,
     in_run: bool,
 }

@@ -23,6 +23,8 @@ pub struct SegmentWriter<'s, W: Write> {
     records: u64,
     run_open: bool,
     failed: bool,
+    /// Records can go to the block as a whole, without a look at the one before.
+    plain: bool,
 }
 
 impl<'s, W: Write> SegmentWriter<'s, W> {
@@ -45,8 +47,10 @@ impl<'s, W: Write> SegmentWriter<'s, W> {
         place: Place,
     ) -> Result<Self> {
         scratch.open(bound);
+        let body = BodyWriter::new(scratch, Downstream::new(sink, place))?;
         Ok(Self {
-            body: BodyWriter::new(scratch, Downstream::new(sink, place))?,
+            plain: !body.scratch.options.runs && body.takes_whole_records(),
+            body,
             raw_length: to_u64(HEADER_BYTES),
             records: 0,
             run_open: false,
@@ -60,7 +64,27 @@ impl<'s, W: Write> SegmentWriter<'s, W> {
     /// # Errors
     /// Those of the sink and the codec, and [`IFileError::Usage`] for a key or value beyond the
     /// format's 2 GiB.
+    #[inline]
     pub fn append(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        // By far most records: no runs, both lengths are single bytes, the block has room.
+        if self.plain
+            && let (Ok(key_len @ 0..), Ok(value_len @ 0..)) =
+                (i8::try_from(key.len()), i8::try_from(value.len()))
+        {
+            let total = 2 + key.len() + value.len();
+            if let Some(block) = self.body.scratch.block.room(total) {
+                block.extend_from_slice(&[key_len.cast_unsigned(), value_len.cast_unsigned()]);
+                block.extend_from_slice(key);
+                block.extend_from_slice(value);
+                self.raw_length += to_u64(total);
+                self.records += 1;
+                return Ok(());
+            }
+        }
+        self.append_slow(key, value)
+    }
+
+    fn append_slow(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if !self.body.scratch.options.runs {
             return self.append_record(key, value);
         }
@@ -128,7 +152,7 @@ impl<'s, W: Write> SegmentWriter<'s, W> {
             self.body.put(second)
         };
         let result = write_all();
-        self.failed |= result.is_err();
+        self.fail_if(result.is_err());
         result
     }
 
@@ -136,9 +160,14 @@ impl<'s, W: Write> SegmentWriter<'s, W> {
     fn put(&mut self, markers: &[u8]) -> Result<()> {
         self.check()?;
         let result = markers.chunks(1).try_for_each(|marker| self.body.put(marker));
-        self.failed |= result.is_err();
+        self.fail_if(result.is_err());
         self.raw_length += to_u64(markers.len());
         result
+    }
+
+    fn fail_if(&mut self, failed: bool) {
+        self.failed |= failed;
+        self.plain &= !failed;
     }
 
     fn check(&self) -> Result<()> {

@@ -213,6 +213,26 @@ impl<R: Read> Source<R> {
         }
     }
 
+    /// Compares the checksum of a body that the buffer can hold, without consuming it. `false` if the
+    /// buffer cannot, or the input is too short; nothing is known then.
+    pub(super) fn check_ahead(&mut self) -> Result<bool> {
+        let Some(left) = self.body_left().and_then(|left| usize::try_from(left).ok()) else {
+            return Ok(false);
+        };
+        let whole = left.saturating_add(CHECKSUM_BYTES);
+        if whole > self.buffer.len() || self.fill(whole)? < whole {
+            return Ok(false);
+        }
+        let expected = crc32fast::hash(self.body());
+        let stored = self.buffer.get(self.start + left..self.end).unwrap_or_default();
+        match stored.first_chunk().copied().map(u32::from_be_bytes) {
+            Some(found) if found != expected => {
+                Err(self.fault(left, Fault::Checksum { expected, found }))
+            }
+            found => Ok(found.is_some()),
+        }
+    }
+
     /// Passes over the rest of the body and its checksum without looking inside.
     pub(super) fn skip_body(&mut self) -> Result<u32> {
         while self.body_left().unwrap_or(0) > 0 {

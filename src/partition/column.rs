@@ -22,6 +22,9 @@ use super::source::{Rows, SourceColumn};
 /// Strings up to this length live in their view.
 const INLINE_VIEW_BYTES: u32 = 12;
 
+/// Values gathered before they are copied to their place.
+const GATHER_ROWS: usize = 256;
+
 /// What an array costs beside its buffers.
 const PIECE_BYTES: usize = 128;
 
@@ -208,7 +211,18 @@ fn gather<T: ArrowNativeType>(values: &mut Vec<T>, source: &SourceColumn, rows: 
     let from = source.data.buffer::<T>(0);
     match rows {
         Rows::Range { start, len } => values.extend_from_slice(&from[start..start + len]),
-        Rows::Index(rows) => values.extend(rows.iter().map(|&row| from[row as usize])),
+        Rows::Index(rows) => {
+            // Gathered in the nearest cache, then copied in one go: a large copy need not read the
+            // lines that it writes.
+            let mut near = [T::default(); GATHER_ROWS];
+            for chunk in rows.chunks(GATHER_ROWS) {
+                let near = &mut near[..chunk.len()];
+                for (value, &row) in near.iter_mut().zip(chunk) {
+                    *value = from[row as usize];
+                }
+                values.extend_from_slice(near);
+            }
+        }
     }
 }
 
@@ -227,16 +241,23 @@ fn gather_bytes(values: &mut Vec<u8>, width: usize, source: &SourceColumn, rows:
 }
 
 /// Appends the bits of `rows`, 64 at a time.
+#[expect(clippy::indexing_slicing, reason = "row numbers come from the batch of the column")]
 pub(super) fn gather_bits(bits: &mut BooleanBufferBuilder, from: &BooleanBuffer, rows: Rows<'_>) {
     match rows {
         Rows::Range { start, len } => bits.append_buffer(&from.slice(start, len)),
         Rows::Index(rows) => {
-            for chunk in rows.chunks(64) {
-                let mut word = 0_u64;
-                for (at, &row) in chunk.iter().enumerate() {
-                    word |= u64::from(from.value(row as usize)) << at;
+            let (bytes, offset) = (from.values(), from.offset());
+            let mut words = [0_u64; GATHER_ROWS / 64];
+            for chunk in rows.chunks(GATHER_ROWS) {
+                for (word, rows) in words.iter_mut().zip(chunk.chunks(64)) {
+                    *word = 0;
+                    for (at, &row) in rows.iter().enumerate() {
+                        let bit = offset + row as usize;
+                        *word |= u64::from(bytes[bit / 8] >> (bit % 8) & 1) << at;
+                    }
                 }
-                bits.append_packed_range(0..chunk.len(), &word.to_le_bytes());
+                let packed = words.map(u64::to_le_bytes);
+                bits.append_packed_range(0..chunk.len(), packed.as_flattened());
             }
         }
     }

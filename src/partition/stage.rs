@@ -8,6 +8,9 @@ use datafusion::common::Result;
 use super::column::{Column, Finished, gather_bits, next_capacity};
 use super::source::{Rows, Source};
 
+/// A stage that is this part full gets room for all its rows.
+const FULL_AT_ONCE: usize = 16;
+
 /// Rows that one partition has so far, column by column, each gathered once from its batch.
 ///
 /// The stage owns all its bytes and knows them exactly: it grows only by what
@@ -17,6 +20,8 @@ pub(crate) struct Stage {
     columns: Vec<StageColumn>,
     rows: usize,
     capacity: usize,
+    /// Rows of a full stage.
+    full: usize,
     fixed_bits: usize,
 }
 
@@ -26,14 +31,15 @@ struct StageColumn {
 }
 
 impl Stage {
-    pub(crate) fn new(schema: &SchemaRef) -> Self {
+    /// An empty stage that is full at `full` rows.
+    pub(crate) fn new(schema: &SchemaRef, full: usize) -> Self {
         let columns: Vec<_> = schema
             .fields()
             .iter()
             .map(|field| StageColumn { column: Column::new(field.data_type()), nulls: None })
             .collect();
         let fixed_bits = columns.iter().map(|column| column.column.fixed_bits() + 1).sum();
-        Self { schema: Arc::clone(schema), columns, rows: 0, capacity: 0, fixed_bits }
+        Self { schema: Arc::clone(schema), columns, rows: 0, capacity: 0, full, fixed_bits }
     }
 
     /// What an empty stage of `schema` takes.
@@ -50,9 +56,19 @@ impl Stage {
         self.columns.iter().map(|column| column.column.value_bytes()).sum()
     }
 
+    /// Capacity in rows that takes `more`: what is needed while a partition gets few rows of a batch,
+    /// room for a full stage at once when it gets many, so that they are copied once.
+    fn grown(&self, more: usize) -> usize {
+        let needed = self.rows + more;
+        if needed > self.capacity && needed * FULL_AT_ONCE >= self.full {
+            return self.full.max(needed);
+        }
+        next_capacity(self.rows, self.capacity, more)
+    }
+
     /// Bytes by which the stage grows when it takes `rows` of `source`.
     pub(crate) fn growth(&self, source: &Source, rows: Rows<'_>) -> usize {
-        let capacity = next_capacity(self.rows, self.capacity, rows.len());
+        let capacity = self.grown(rows.len());
         let fixed = (capacity - self.capacity) * self.fixed_bits;
         let values: usize = self
             .columns
@@ -70,7 +86,7 @@ impl Stage {
     /// # Errors
     /// Those of Arrow's `take` for the types without a kernel of their own.
     pub(crate) fn append(&mut self, source: &Source, rows: Rows<'_>) -> Result<()> {
-        let capacity = next_capacity(self.rows, self.capacity, rows.len());
+        let capacity = self.grown(rows.len());
         if capacity > self.capacity {
             for column in &mut self.columns {
                 column.column.reserve_rows(capacity);

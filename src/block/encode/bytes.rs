@@ -1,12 +1,9 @@
 //! Strings and binaries, as offsets or views.
 
-use std::ops::Range;
-
-use arrow::array::{Array, GenericByteArray, GenericByteViewArray, OffsetSizeTrait};
-use arrow::buffer::NullBuffer;
+use arrow::array::{AsArray, GenericByteViewArray, OffsetSizeTrait};
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
 
-use super::leaf::within;
+use super::parts::{Part, within};
 use super::{BlockError, BlockResult, Body};
 use crate::block::sink::{Validity, is_valid};
 use crate::block::table::ByteRows;
@@ -21,13 +18,20 @@ struct OffsetRows<'a, O> {
     bytes: &'a [u8],
 }
 
-impl<O: OffsetSizeTrait> ByteRows for OffsetRows<'_, O> {
+impl<'a, O: OffsetSizeTrait> OffsetRows<'a, O> {
     #[inline]
-    fn get(&self, i: usize) -> &[u8] {
+    fn value(&self, i: usize) -> &'a [u8] {
         match self.offsets.get(i..i.saturating_add(2)) {
             Some([start, end]) => self.bytes.get(start.as_usize()..end.as_usize()).unwrap_or(&[]),
             _ => &[],
         }
+    }
+}
+
+impl<O: OffsetSizeTrait> ByteRows for OffsetRows<'_, O> {
+    #[inline]
+    fn get(&self, i: usize) -> &[u8] {
+        self.value(i)
     }
 }
 
@@ -44,30 +48,47 @@ impl<T: ByteViewType> ByteRows for ViewRows<'_, T> {
     }
 }
 
+/// Values anywhere.
+impl ByteRows for Vec<&[u8]> {
+    #[inline]
+    fn get(&self, i: usize) -> &[u8] {
+        self.as_slice().get(i).copied().unwrap_or(&[])
+    }
+}
+
 impl Body {
-    pub(super) fn strings<T: ByteArrayType>(
-        &mut self,
-        array: &GenericByteArray<T>,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let offsets = within(array.value_offsets(), &(rows.start..rows.end + 1))?;
+    pub(super) fn strings<T: ByteArrayType>(&mut self, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+        let [part] = parts else {
+            let mut values: Vec<&[u8]> = Vec::with_capacity(rows);
+            for part in parts {
+                let array = part.array.as_bytes::<T>();
+                let offsets = within(array.value_offsets(), &(part.rows.start..part.rows.end + 1))?;
+                let rows = OffsetRows { offsets, bytes: array.value_data() };
+                values.extend((0..part.rows.len()).map(|i| rows.value(i)));
+            }
+            return self.byte_rows(&values, None, 0, parts, rows);
+        };
+        let array = part.array.as_bytes::<T>();
+        let offsets = within(array.value_offsets(), &(part.rows.start..part.rows.end + 1))?;
         let values = OffsetRows { offsets, bytes: array.value_data() };
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else {
             return Err(BlockError::Invalid("no offsets"));
         };
         let all = within(array.value_data(), &(first.as_usize()..last.as_usize()))?;
-        self.sink.charge(sizes::null_leaf_bytes(array.data_type(), rows.len()));
-        self.byte_rows(&values, Some(all), 0, array.nulls(), rows)
+        self.byte_rows(&values, Some(all), 0, parts, rows)
     }
 
-    pub(super) fn views<T: ByteViewType>(
-        &mut self,
-        array: &GenericByteViewArray<T>,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let values = ViewRows { array, start: rows.start };
-        self.sink.charge(sizes::null_leaf_bytes(array.data_type(), rows.len()));
-        self.byte_rows(&values, None, sizes::INLINE, array.nulls(), rows)
+    pub(super) fn views<T: ByteViewType>(&mut self, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+        let [part] = parts else {
+            let mut values: Vec<&[u8]> = Vec::with_capacity(rows);
+            for part in parts {
+                let array = part.array.as_byte_view::<T>();
+                values.extend(part.rows.clone().map(|i| -> &[u8] { array.value(i).as_ref() }));
+            }
+            return self.byte_rows(&values, None, sizes::INLINE, parts, rows);
+        };
+        let values = ViewRows { array: part.array.as_byte_view::<T>(), start: part.rows.start };
+        self.byte_rows(&values, None, sizes::INLINE, parts, rows)
     }
 
     /// `all` is the bytes of all rows in a row, if there is such a range. Values of up to `inline` bytes
@@ -77,16 +98,16 @@ impl Body {
         values: &impl ByteRows,
         all: Option<&[u8]>,
         inline: usize,
-        nulls: Option<&NullBuffer>,
-        rows: Range<usize>,
+        parts: &[Part<'_>],
+        rows: usize,
     ) -> BlockResult<()> {
-        self.with_validity(nulls, &rows, |this, validity| {
+        self.with_validity(parts, |this, validity| {
             if matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, rows.len());
+                this.sink.put_tag(tags::EMPTY, validity, rows);
                 return Ok(());
             }
             let mut lens = std::mem::take(&mut this.lens);
-            let result = this.byte_values(values, all, inline, validity, rows.len(), &mut lens);
+            let result = this.byte_values(values, all, inline, validity, rows, &mut lens);
             this.lens = lens;
             result
         })
@@ -111,9 +132,7 @@ impl Body {
         self.sink.put_words(lens, None);
         self.sink.put_bytes(total, |out| match all.filter(|all| all.len() == total) {
             Some(all) => out.extend_from_slice(all),
-            None => (0..rows)
-                .filter(|i| is_valid(mask, *i))
-                .for_each(|i| out.extend_from_slice(values.get(i))),
+            None => (0..rows).filter(|i| is_valid(mask, *i)).for_each(|i| out.extend_from_slice(values.get(i))),
         });
         Ok(())
     }

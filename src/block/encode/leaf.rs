@@ -1,127 +1,99 @@
 //! Columns without children: words, bits, values of one length.
 
-use std::ops::Range;
-
-use arrow::array::{Array, AsArray, FixedSizeBinaryArray, PrimitiveArray};
+use arrow::array::AsArray;
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{
-    ArrowNativeType, ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type,
-    Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
-    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
-    IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    ArrowNativeType, ArrowPrimitiveType, BinaryType, BinaryViewType, DataType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Decimal32Type,
+    Decimal64Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+    DurationSecondType, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    Int8Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    TimestampSecondType, UInt16Type, UInt32Type, UInt64Type, UInt8Type,
 };
 
+use super::parts::{self, Part};
 use super::{BlockError, BlockResult, Body};
-use crate::block::sink::{Validity, is_valid};
+use crate::block::sink::is_valid;
 use crate::block::word::Word;
-use crate::block::{sizes, tags};
+use crate::block::{bits, sizes, tags};
 
 impl Body {
-    pub(super) fn leaf(&mut self, array: &dyn Array, rows: Range<usize>) -> BlockResult<()> {
-        if rows.is_empty() || array.data_type() == &DataType::Null {
-            self.sink.put_tag(tags::EMPTY, Validity::AllValid, 0);
-            return Ok(());
-        }
-        match array.data_type() {
-            DataType::Int8 => self.primitive::<Int8Type>(array, rows),
-            DataType::Int16 => self.primitive::<Int16Type>(array, rows),
-            DataType::Int32 => self.primitive::<Int32Type>(array, rows),
-            DataType::Int64 => self.primitive::<Int64Type>(array, rows),
-            DataType::UInt8 => self.primitive::<UInt8Type>(array, rows),
-            DataType::UInt16 => self.primitive::<UInt16Type>(array, rows),
-            DataType::UInt32 => self.primitive::<UInt32Type>(array, rows),
-            DataType::UInt64 => self.primitive::<UInt64Type>(array, rows),
-            DataType::Float16 => self.floats::<Float16Type, u16>(array, rows),
-            DataType::Float32 => self.floats::<Float32Type, u32>(array, rows),
-            DataType::Float64 => self.floats::<Float64Type, u64>(array, rows),
-            DataType::Date32 => self.primitive::<Date32Type>(array, rows),
-            DataType::Date64 => self.primitive::<Date64Type>(array, rows),
-            DataType::Decimal32(_, _) => self.primitive::<Decimal32Type>(array, rows),
-            DataType::Decimal64(_, _) => self.primitive::<Decimal64Type>(array, rows),
-            DataType::Decimal128(_, _) => self.primitive::<Decimal128Type>(array, rows),
-            DataType::Decimal256(_, _) => self.primitive::<Decimal256Type>(array, rows),
+    pub(super) fn leaf(&mut self, data_type: &DataType, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+        self.sink.charge(sizes::null_leaf_bytes(data_type, rows));
+        match data_type {
+            DataType::Int8 => self.primitive::<Int8Type>(parts),
+            DataType::Int16 => self.primitive::<Int16Type>(parts),
+            DataType::Int32 => self.primitive::<Int32Type>(parts),
+            DataType::Int64 => self.primitive::<Int64Type>(parts),
+            DataType::UInt8 => self.primitive::<UInt8Type>(parts),
+            DataType::UInt16 => self.primitive::<UInt16Type>(parts),
+            DataType::UInt32 => self.primitive::<UInt32Type>(parts),
+            DataType::UInt64 => self.primitive::<UInt64Type>(parts),
+            DataType::Float16 => self.floats::<Float16Type, u16>(parts),
+            DataType::Float32 => self.floats::<Float32Type, u32>(parts),
+            DataType::Float64 => self.floats::<Float64Type, u64>(parts),
+            DataType::Date32 => self.primitive::<Date32Type>(parts),
+            DataType::Date64 => self.primitive::<Date64Type>(parts),
+            DataType::Decimal32(_, _) => self.primitive::<Decimal32Type>(parts),
+            DataType::Decimal64(_, _) => self.primitive::<Decimal64Type>(parts),
+            DataType::Decimal128(_, _) => self.primitive::<Decimal128Type>(parts),
+            DataType::Decimal256(_, _) => self.primitive::<Decimal256Type>(parts),
             DataType::Timestamp(unit, _) => match unit {
-                TimeUnit::Second => self.primitive::<TimestampSecondType>(array, rows),
-                TimeUnit::Millisecond => self.primitive::<TimestampMillisecondType>(array, rows),
-                TimeUnit::Microsecond => self.primitive::<TimestampMicrosecondType>(array, rows),
-                TimeUnit::Nanosecond => self.primitive::<TimestampNanosecondType>(array, rows),
+                TimeUnit::Second => self.primitive::<TimestampSecondType>(parts),
+                TimeUnit::Millisecond => self.primitive::<TimestampMillisecondType>(parts),
+                TimeUnit::Microsecond => self.primitive::<TimestampMicrosecondType>(parts),
+                TimeUnit::Nanosecond => self.primitive::<TimestampNanosecondType>(parts),
             },
             DataType::Duration(unit) => match unit {
-                TimeUnit::Second => self.primitive::<DurationSecondType>(array, rows),
-                TimeUnit::Millisecond => self.primitive::<DurationMillisecondType>(array, rows),
-                TimeUnit::Microsecond => self.primitive::<DurationMicrosecondType>(array, rows),
-                TimeUnit::Nanosecond => self.primitive::<DurationNanosecondType>(array, rows),
+                TimeUnit::Second => self.primitive::<DurationSecondType>(parts),
+                TimeUnit::Millisecond => self.primitive::<DurationMillisecondType>(parts),
+                TimeUnit::Microsecond => self.primitive::<DurationMicrosecondType>(parts),
+                TimeUnit::Nanosecond => self.primitive::<DurationNanosecondType>(parts),
             },
-            DataType::Time32(TimeUnit::Second) => self.primitive::<Time32SecondType>(array, rows),
-            DataType::Time32(_) => self.primitive::<Time32MillisecondType>(array, rows),
-            DataType::Time64(TimeUnit::Microsecond) => {
-                self.primitive::<Time64MicrosecondType>(array, rows)
-            }
-            DataType::Time64(_) => self.primitive::<Time64NanosecondType>(array, rows),
-            DataType::Interval(unit) => self.interval(array, *unit, rows),
-            DataType::Boolean => self.bits(array, rows),
-            DataType::FixedSizeBinary(_) => self.fixed(array.as_fixed_size_binary(), rows),
-            DataType::Utf8 => self.strings(array.as_string::<i32>(), rows),
-            DataType::LargeUtf8 => self.strings(array.as_string::<i64>(), rows),
-            DataType::Binary => self.strings(array.as_binary::<i32>(), rows),
-            DataType::LargeBinary => self.strings(array.as_binary::<i64>(), rows),
-            DataType::Utf8View => self.views(array.as_string_view(), rows),
-            DataType::BinaryView => self.views(array.as_binary_view(), rows),
+            DataType::Time32(TimeUnit::Second) => self.primitive::<Time32SecondType>(parts),
+            DataType::Time32(_) => self.primitive::<Time32MillisecondType>(parts),
+            DataType::Time64(TimeUnit::Microsecond) => self.primitive::<Time64MicrosecondType>(parts),
+            DataType::Time64(_) => self.primitive::<Time64NanosecondType>(parts),
+            DataType::Interval(unit) => self.interval(*unit, parts),
+            DataType::Boolean => self.bits(parts, rows),
+            DataType::FixedSizeBinary(width) => self.fixed(*width, parts, rows),
+            DataType::Utf8 => self.strings::<Utf8Type>(parts, rows),
+            DataType::LargeUtf8 => self.strings::<LargeUtf8Type>(parts, rows),
+            DataType::Binary => self.strings::<BinaryType>(parts, rows),
+            DataType::LargeBinary => self.strings::<LargeBinaryType>(parts, rows),
+            DataType::Utf8View => self.views::<StringViewType>(parts, rows),
+            DataType::BinaryView => self.views::<BinaryViewType>(parts, rows),
             other => Err(BlockError::Schema(format!("{other} is not a leaf type"))),
         }
     }
 
-    fn primitive<T: ArrowPrimitiveType<Native: Word>>(
-        &mut self,
-        array: &dyn Array,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let array: &PrimitiveArray<T> = array.as_primitive();
-        self.words(array, array.values(), rows)
-    }
-
-    fn floats<T: ArrowPrimitiveType, B: Word>(
-        &mut self,
-        array: &dyn Array,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let array: &PrimitiveArray<T> = array.as_primitive();
-        self.words(array, array.values().inner().typed_data::<B>(), rows)
-    }
-
-    fn words<T: Word>(
-        &mut self,
-        array: &dyn Array,
-        values: &[T],
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let values = within(values, &rows)?;
-        self.sink.charge(values.len() * T::BYTES);
-        self.with_validity(array.nulls(), &rows, |this, validity| {
-            if matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, values.len());
-            } else {
-                this.sink.put_tag(tags::WORDS, validity, values.len());
-                this.sink.put_words(values, validity.mask());
-            }
-        });
+    fn primitive<T: ArrowPrimitiveType<Native: Word>>(&mut self, parts: &[Part<'_>]) -> BlockResult<()> {
+        let values = parts::values(parts, |array| array.as_primitive::<T>().values())?;
+        self.words(&values, parts);
         Ok(())
     }
 
-    fn interval(
-        &mut self,
-        array: &dyn Array,
-        unit: IntervalUnit,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
+    fn floats<T: ArrowPrimitiveType, B: Word>(&mut self, parts: &[Part<'_>]) -> BlockResult<()> {
+        let values = parts::values(parts, |array| array.as_primitive::<T>().values().inner().typed_data::<B>())?;
+        self.words(&values, parts);
+        Ok(())
+    }
+
+    fn words<T: Word>(&mut self, values: &[T], parts: &[Part<'_>]) {
+        self.with_validity(parts, |this, validity| {
+            if this.open(tags::WORDS, validity, values.len()) {
+                this.sink.put_words(values, validity.mask());
+            }
+        });
+    }
+
+    fn interval(&mut self, unit: IntervalUnit, parts: &[Part<'_>]) -> BlockResult<()> {
         match unit {
-            IntervalUnit::YearMonth => self.primitive::<IntervalYearMonthType>(array, rows),
+            IntervalUnit::YearMonth => self.primitive::<IntervalYearMonthType>(parts),
             IntervalUnit::DayTime => {
-                let values = within(array.as_primitive::<IntervalDayTimeType>().values(), &rows)?;
-                self.parts(array, values, &rows, |sink, values, mask| {
+                let values = parts::values(parts, |array| array.as_primitive::<IntervalDayTimeType>().values())?;
+                self.components(&values, parts, |sink, values, mask| {
                     let days: Vec<i32> = values.iter().map(|v| v.days).collect();
                     sink.put_words(&days, mask);
                     let millis: Vec<i32> = values.iter().map(|v| v.milliseconds).collect();
@@ -130,9 +102,8 @@ impl Body {
                 Ok(())
             }
             IntervalUnit::MonthDayNano => {
-                let values =
-                    within(array.as_primitive::<IntervalMonthDayNanoType>().values(), &rows)?;
-                self.parts(array, values, &rows, |sink, values, mask| {
+                let values = parts::values(parts, |array| array.as_primitive::<IntervalMonthDayNanoType>().values())?;
+                self.components(&values, parts, |sink, values, mask| {
                     let months: Vec<i32> = values.iter().map(|v| v.months).collect();
                     sink.put_words(&months, mask);
                     let days: Vec<i32> = values.iter().map(|v| v.days).collect();
@@ -145,85 +116,67 @@ impl Body {
         }
     }
 
-    fn parts<T: ArrowNativeType>(
+    fn components<T: ArrowNativeType>(
         &mut self,
-        array: &dyn Array,
         values: &[T],
-        rows: &Range<usize>,
+        parts: &[Part<'_>],
         write: impl FnOnce(&mut super::Sink, &[T], Option<&[u64]>),
     ) {
-        self.sink.charge(size_of_val(values));
-        self.with_validity(array.nulls(), rows, |this, validity| {
-            if matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, values.len());
-            } else {
-                this.sink.put_tag(tags::PARTS, validity, values.len());
+        self.with_validity(parts, |this, validity| {
+            if this.open(tags::PARTS, validity, values.len()) {
                 write(&mut this.sink, values, validity.mask());
             }
         });
     }
 
-    fn bits(&mut self, array: &dyn Array, rows: Range<usize>) -> BlockResult<()> {
-        let values = array.as_boolean().values();
+    fn bits(&mut self, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
         let mut words = std::mem::take(&mut self.words);
-        let mut ones = super::bits::load(values, rows.start, rows.len(), &mut words);
-        self.with_validity(array.nulls(), &rows, |this, validity| {
-            if matches!(validity, Validity::AllNull) {
-                this.sink.charge(sizes::null_leaf_bytes(array.data_type(), rows.len()));
-                this.sink.put_tag(tags::EMPTY, validity, rows.len());
+        let values = |array| -> Option<&BooleanBuffer> { Some(AsArray::as_boolean(array).values()) };
+        let mut ones = parts::load_bits(parts, values, &mut words);
+        self.with_validity(parts, |this, validity| {
+            if !this.open(tags::BITS, validity, rows) {
                 return;
             }
             if let Some(mask) = validity.mask() {
-                let valid: u32 = mask.iter().map(|bits| bits.count_ones()).sum();
                 words.iter_mut().zip(mask).for_each(|(word, bits)| *word &= bits);
-                let true_rows: u32 = words.iter().map(|word| word.count_ones()).sum();
+                ones = bits::count_ones(&words);
                 // Null rows follow the others where those are all true.
-                ones =
-                    if true_rows == valid { rows.len() } else { super::nested::to_len(true_rows) };
+                ones = if ones == bits::count_ones(mask) { rows } else { ones };
             }
-            this.sink.put_tag(tags::BITS, validity, rows.len());
-            this.sink.put_bits(&words, ones, rows.len());
+            this.sink.put_bits(&words, ones, rows);
         });
         self.words = words;
         Ok(())
     }
 
-    fn fixed(&mut self, array: &FixedSizeBinaryArray, rows: Range<usize>) -> BlockResult<()> {
-        let width = usize::try_from(array.value_length()).unwrap_or(0);
-        let bytes = within(array.value_data(), &(rows.start * width..rows.end * width))?;
-        self.sink.charge(bytes.len());
-        self.with_validity(array.nulls(), &rows, |this, validity| {
-            if matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, rows.len());
-                return;
+    fn fixed(&mut self, width: i32, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+        let width = usize::try_from(width).unwrap_or(0);
+        let in_bytes = parts.iter().map(|part| Part::new(part.array, part.rows.start * width..part.rows.end * width));
+        let in_bytes: Vec<Part<'_>> = in_bytes.collect();
+        let bytes = parts::values(&in_bytes, |array| array.as_fixed_size_binary().value_data())?;
+        self.with_validity(parts, |this, validity| {
+            if this.open(tags::FIXED, validity, rows) && width > 0 {
+                this.fixed_values(&bytes, width, validity.mask());
             }
-            this.sink.put_tag(tags::FIXED, validity, rows.len());
-            if width == 0 {
-                return;
-            }
-            let mask = validity.mask();
-            let valid =
-                || bytes.chunks_exact(width).enumerate().filter(|(i, _)| is_valid(mask, *i));
-            let first = valid().next().map_or(&[][..], |(_, value)| value);
-            if valid().all(|(_, value)| value == first) {
-                this.sink.put_u8(tags::CONSTANT);
-                this.sink.packed.extend_from_slice(first);
-                return;
-            }
-            this.sink.put_bytes(bytes.len(), |out| match mask {
-                None => out.extend_from_slice(bytes),
-                Some(_) => {
-                    for (i, value) in bytes.chunks_exact(width).enumerate() {
-                        out.extend_from_slice(if is_valid(mask, i) { value } else { first });
-                    }
-                }
-            });
         });
         Ok(())
     }
-}
 
-/// `values` of `rows`.
-pub(super) fn within<'a, T>(values: &'a [T], rows: &Range<usize>) -> BlockResult<&'a [T]> {
-    values.get(rows.clone()).ok_or(BlockError::Invalid("rows beyond the array"))
+    fn fixed_values(&mut self, bytes: &[u8], width: usize, mask: Option<&[u64]>) {
+        let valid = || bytes.chunks_exact(width).enumerate().filter(|(i, _)| is_valid(mask, *i));
+        let first = valid().next().map_or(&[][..], |(_, value)| value);
+        if valid().all(|(_, value)| value == first) {
+            self.sink.put_u8(tags::CONSTANT);
+            self.sink.packed.extend_from_slice(first);
+            return;
+        }
+        self.sink.put_bytes(bytes.len(), |out| match mask {
+            None => out.extend_from_slice(bytes),
+            Some(_) => {
+                for (i, value) in bytes.chunks_exact(width).enumerate() {
+                    out.extend_from_slice(if is_valid(mask, i) { value } else { first });
+                }
+            }
+        });
+    }
 }

@@ -4,24 +4,25 @@ mod bytes;
 mod dictionary;
 mod leaf;
 mod nested;
+mod parts;
 mod runs;
 mod union;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+
+use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::bits;
 use super::error::{BlockError, BlockResult};
 use super::header::{BlockHeader, HEADER_LEN, MAX_BODY};
 use super::sample::Sampler;
 use super::sink::{Sink, Validity};
 use super::table::Table;
-use super::types;
+use super::{sizes, tags, types};
 use crate::codec::{Codec, Compressor};
+use parts::{Part, row_count};
 
 /// Packed parts below this length are stored as they are: the codec's set-up would cost more than it saves.
 const MIN_COMPRESSED: usize = 256;
@@ -35,6 +36,17 @@ pub struct BlockInfo {
     pub raw_bytes: usize,
     /// Length of the block.
     pub stored_bytes: usize,
+}
+
+/// The rows `[offset, offset + len)` of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockSlice<'a> {
+    /// The batch.
+    pub batch: &'a RecordBatch,
+    /// The first row.
+    pub offset: usize,
+    /// The number of rows.
+    pub len: usize,
 }
 
 /// Turns rows into blocks; built once per task, with scratch and codec state that all blocks share.
@@ -84,26 +96,37 @@ impl BlockEncoder {
         len: usize,
         out: &mut Vec<u8>,
     ) -> BlockResult<BlockInfo> {
-        self.check_schema(batch)?;
-        let Some(end) = offset.checked_add(len).filter(|end| *end <= batch.num_rows()) else {
-            return Err(BlockError::Limit {
-                what: "rows of the batch",
-                found: offset.saturating_add(len) as u64,
-                limit: batch.num_rows() as u64,
-            });
-        };
-        self.body.sink.clear();
-        for (column, field) in batch.columns().iter().zip(self.schema.fields()) {
-            if !field.is_nullable() && column.null_count() > 0 {
-                return Err(BlockError::Schema(format!(
-                    "nulls in the required column {:?}",
-                    field.name()
-                )));
-            }
-            self.body.node(column.as_ref(), offset..end)?;
+        self.encode_slices(&[BlockSlice { batch, offset, len }], out)
+    }
+
+    /// Appends one block with the rows of all `slices`, in their order, to `out`.
+    ///
+    /// On an error `out` is as it was.
+    ///
+    /// # Errors
+    /// As [`Self::encode`]; also if the dictionaries of the slices have more values together than
+    /// their keys can count, where fewer slices at a time would do.
+    pub fn encode_slices(&mut self, slices: &[BlockSlice<'_>], out: &mut Vec<u8>) -> BlockResult<BlockInfo> {
+        for slice in slices {
+            self.check_slice(slice)?;
         }
+        self.body.sink.clear();
+        let schema = Arc::clone(&self.schema);
+        let mut parts = Vec::with_capacity(slices.len());
+        for (i, field) in schema.fields().iter().enumerate() {
+            parts.clear();
+            for slice in slices {
+                let column = slice.batch.column(i).as_ref();
+                if !field.is_nullable() && column.null_count() > 0 {
+                    return Err(BlockError::Schema(format!("nulls in the required column {:?}", field.name())));
+                }
+                parts.push(Part::new(column, slice.offset..slice.offset + slice.len));
+            }
+            self.body.node(field.data_type(), &parts)?;
+        }
+        let rows = slices.iter().map(|slice| slice.len).sum();
         let start = out.len();
-        let result = self.seal(len, out);
+        let result = self.seal(rows, out);
         if result.is_err() {
             out.truncate(start);
         }
@@ -116,8 +139,23 @@ impl BlockEncoder {
         self.body.held_bytes() + self.compressor.as_ref().map_or(0, Compressor::state_bytes)
     }
 
-    fn check_schema(&mut self, batch: &RecordBatch) -> BlockResult<()> {
-        let found = batch.schema_ref();
+    /// The most that encoding these rows needs in scratch, codec buffers and output together.
+    #[must_use]
+    pub fn max_working_bytes(batch: &RecordBatch, offset: usize, len: usize) -> usize {
+        // Body, codec output and block hold the rows once each, plus a little; ids, hashes and
+        // masks of the one column in hand are below 48 bytes per row.
+        let rows = sizes::logical_bytes(batch, offset, len);
+        let framing = 64 * (batch.num_columns() + 1);
+        rows.saturating_mul(3).saturating_add(rows / 2).saturating_add(len.saturating_mul(48)).saturating_add(framing)
+    }
+
+    fn check_slice(&mut self, slice: &BlockSlice<'_>) -> BlockResult<()> {
+        let rows = slice.batch.num_rows();
+        if slice.offset.checked_add(slice.len).is_none_or(|end| end > rows) {
+            let found = slice.offset.saturating_add(slice.len) as u64;
+            return Err(BlockError::Limit { what: "rows of the batch", found, limit: rows as u64 });
+        }
+        let found = slice.batch.schema_ref();
         if Arc::ptr_eq(found, &self.schema) || Arc::ptr_eq(found, &self.checked) {
             return Ok(());
         }
@@ -210,43 +248,54 @@ impl Body {
             + self.table.held_bytes()
     }
 
-    /// Writes the node of `rows` of `array`.
-    fn node(&mut self, array: &dyn Array, rows: Range<usize>) -> BlockResult<()> {
-        match array.data_type() {
-            DataType::Struct(_) => self.structs(array.as_struct(), rows),
-            DataType::List(_) => self.list(array.as_list::<i32>(), rows),
-            DataType::LargeList(_) => self.list(array.as_list::<i64>(), rows),
-            DataType::ListView(_) => self.list_view(array.as_list_view::<i32>(), rows),
-            DataType::LargeListView(_) => self.list_view(array.as_list_view::<i64>(), rows),
-            DataType::FixedSizeList(_, _) => self.fixed_list(array.as_fixed_size_list(), rows),
-            DataType::Map(_, _) => self.map(array.as_map(), rows),
-            DataType::Dictionary(key, _) => self.dictionary(array, key, rows),
-            DataType::RunEndEncoded(ends, _) => self.runs(array, ends.data_type(), rows),
-            DataType::Union(fields, _) => self.union(array.as_union(), fields, rows),
-            _ => self.leaf(array, rows),
+    /// Writes the node of the rows of `parts`, whose arrays have the layout of `data_type`.
+    fn node(&mut self, data_type: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+        let rows = row_count(parts);
+        if rows == 0 || data_type == &DataType::Null {
+            self.sink.put_tag(tags::EMPTY, Validity::AllValid, 0);
+            return Ok(());
+        }
+        match data_type {
+            DataType::Struct(fields) => self.structs(fields, parts),
+            DataType::List(field) => self.list::<i32>(field.data_type(), parts),
+            DataType::LargeList(field) => self.list::<i64>(field.data_type(), parts),
+            DataType::ListView(field) => self.list_view::<i32>(field.data_type(), parts),
+            DataType::LargeListView(field) => self.list_view::<i64>(field.data_type(), parts),
+            DataType::FixedSizeList(field, _) => self.fixed_list(field.data_type(), parts),
+            DataType::Map(field, _) => self.map(field.data_type(), parts),
+            DataType::Dictionary(key, value) => self.dictionary(key, value, parts),
+            DataType::RunEndEncoded(ends, values) => self.runs(ends.data_type(), values.data_type(), parts),
+            DataType::Union(fields, mode) => self.union(fields, *mode, parts),
+            _ => self.leaf(data_type, parts, rows),
         }
     }
 
-    /// Calls `write` with the validity of `rows`.
+    /// Calls `write` with the validity of the rows of `parts`.
     fn with_validity<R>(
         &mut self,
-        nulls: Option<&NullBuffer>,
-        rows: &Range<usize>,
+        parts: &[Part<'_>],
         write: impl FnOnce(&mut Self, Validity<'_>) -> R,
     ) -> R {
-        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0 && !rows.is_empty()) else {
+        if parts.iter().all(|part| part.array.null_count() == 0) {
             return write(self, Validity::AllValid);
-        };
+        }
         let mut mask = std::mem::take(&mut self.mask);
-        let valid = bits::load(nulls.inner(), rows.start, rows.len(), &mut mask);
+        let valid = parts::load_bits(parts, |array| array.nulls().map(NullBuffer::inner), &mut mask);
         let result = if valid == 0 {
             write(self, Validity::AllNull)
-        } else if valid == rows.len() {
+        } else if valid == row_count(parts) {
             write(self, Validity::AllValid)
         } else {
             write(self, Validity::Mask(&mask))
         };
         self.mask = mask;
         result
+    }
+
+    /// Writes a node of `rows` rows that ends here if they are all null; else its tag, and says so.
+    fn open(&mut self, tag: u8, validity: Validity<'_>, rows: usize) -> bool {
+        let open = !matches!(validity, Validity::AllNull);
+        self.sink.put_tag(if open { tag } else { tags::EMPTY }, validity, rows);
+        open
     }
 }

@@ -1,184 +1,168 @@
 //! Structs, lists, list views and maps.
 
-use std::ops::Range;
+use arrow::array::{Array, AsArray, OffsetSizeTrait};
+use arrow::datatypes::{DataType, Fields};
 
-use arrow::array::{
-    Array, ArrayRef, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray,
-    OffsetSizeTrait, StructArray, UInt64Array,
-};
-use arrow::buffer::NullBuffer;
-use arrow::compute::take;
-
-use super::leaf::within;
-use super::{BlockError, BlockResult, Body};
-use crate::block::sink::{Validity, is_valid};
+use super::parts::{Part, push_merged, row_count, within};
+use super::{BlockError, BlockResult, Body, fit};
+use crate::block::sink::is_valid;
+use crate::block::tags;
 use crate::block::word::Word;
-use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn structs(&mut self, array: &StructArray, rows: Range<usize>) -> BlockResult<()> {
-        self.with_validity(array.nulls(), &rows, |this, validity| {
-            this.sink.put_tag(tags::STRUCT, validity, rows.len());
+    pub(super) fn structs(&mut self, fields: &Fields, parts: &[Part<'_>]) -> BlockResult<()> {
+        self.with_validity(parts, |this, validity| {
+            this.sink.put_tag(tags::STRUCT, validity, row_count(parts));
         });
-        array.columns().iter().try_for_each(|child| self.node(child.as_ref(), rows.clone()))
+        for (i, field) in fields.iter().enumerate() {
+            let children = parts.iter().filter_map(|part| {
+                let child = part.array.as_struct().columns().get(i)?;
+                Some(Part::new(child.as_ref(), part.rows.clone()))
+            });
+            self.node(field.data_type(), &children.collect::<Vec<_>>())?;
+        }
+        Ok(())
     }
 
-    pub(super) fn fixed_list(
-        &mut self,
-        array: &FixedSizeListArray,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let size = usize::try_from(array.value_length()).unwrap_or(0);
-        self.with_validity(array.nulls(), &rows, |this, validity| {
-            this.sink.put_tag(tags::FIXED_LIST, validity, rows.len());
+    pub(super) fn fixed_list(&mut self, child: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+        self.with_validity(parts, |this, validity| {
+            this.sink.put_tag(tags::FIXED_LIST, validity, row_count(parts));
         });
-        self.node(array.values().as_ref(), rows.start * size..rows.end * size)
+        let children = parts.iter().map(|part| {
+            let list = part.array.as_fixed_size_list();
+            let size = usize::try_from(list.value_length()).unwrap_or(0);
+            Part::new(list.values().as_ref(), part.rows.start * size..part.rows.end * size)
+        });
+        self.node(child, &children.collect::<Vec<_>>())
     }
 
-    pub(super) fn list<O: OffsetSizeTrait>(
+    pub(super) fn list<O: OffsetSizeTrait>(&mut self, child: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+        self.offsets_and_child(child, parts, |array| {
+            let list = array.as_list::<O>();
+            (list.value_offsets(), list.values().as_ref())
+        })
+    }
+
+    pub(super) fn map(&mut self, child: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+        self.offsets_and_child(child, parts, |array| {
+            let map = array.as_map();
+            (map.value_offsets(), map.entries())
+        })
+    }
+
+    fn offsets_and_child<'a, O: OffsetSizeTrait>(
         &mut self,
-        array: &GenericListArray<O>,
-        rows: Range<usize>,
+        child: &DataType,
+        parts: &[Part<'a>],
+        of: impl Fn(&'a dyn Array) -> (&'a [O], &'a dyn Array),
     ) -> BlockResult<()> {
-        self.sink.charge(sizes::null_leaf_bytes(array.data_type(), rows.len()));
-        self.offsets_and_child(array.value_offsets(), array.nulls(), array.values().as_ref(), rows)
-    }
-
-    pub(super) fn map(&mut self, array: &MapArray, rows: Range<usize>) -> BlockResult<()> {
-        self.sink.charge(sizes::null_leaf_bytes(array.data_type(), rows.len()));
-        self.offsets_and_child(array.value_offsets(), array.nulls(), array.entries(), rows)
-    }
-
-    fn offsets_and_child<O: OffsetSizeTrait>(
-        &mut self,
-        offsets: &[O],
-        nulls: Option<&NullBuffer>,
-        child: &dyn Array,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let offsets = within(offsets, &(rows.start..rows.end + 1))?;
-        let ranges = self.with_validity(nulls, &rows, |this, validity| {
-            if rows.is_empty() || matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, rows.len());
+        let rows = row_count(parts);
+        self.sink.charge(rows.saturating_add(1).saturating_mul(size_of::<O>()));
+        let children = self.with_validity(parts, |this, validity| {
+            if !this.open(tags::LIST, validity, rows) {
                 return Ok(None);
             }
-            this.sink.put_tag(tags::LIST, validity, rows.len());
             let mut lens = std::mem::take(&mut this.lens);
-            let ranges = list_ranges(offsets, validity.mask(), &mut lens);
+            let children = list_children(parts, of, validity.mask(), &mut lens);
             this.sink.put_words(&lens, None);
             this.lens = lens;
-            ranges.map(Some)
+            children.map(Some)
         })?;
-        ranges.map_or(Ok(()), |ranges| self.gathered(child, &ranges))
+        children.map_or(Ok(()), |children| self.node(child, &children))
     }
 
     pub(super) fn list_view<O: OffsetSizeTrait + Word>(
         &mut self,
-        array: &GenericListViewArray<O>,
-        rows: Range<usize>,
+        child: &DataType,
+        parts: &[Part<'_>],
     ) -> BlockResult<()> {
-        self.sink.charge(sizes::null_leaf_bytes(array.data_type(), rows.len()));
-        let offsets = within(array.value_offsets(), &rows)?;
-        let sizes = within(array.value_sizes(), &rows)?;
-        let ranges = self.with_validity(array.nulls(), &rows, |this, validity| {
-            if rows.is_empty() || matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, rows.len());
+        let rows = row_count(parts);
+        self.sink.charge(rows.saturating_mul(2 * size_of::<O>()));
+        let children = self.with_validity(parts, |this, validity| {
+            if !this.open(tags::LIST_VIEW, validity, rows) {
                 return Ok(None);
             }
-            this.sink.put_tag(tags::LIST_VIEW, validity, rows.len());
-            let (ranges, offsets, sizes) = view_ranges(offsets, sizes, validity.mask())?;
-            let total: usize = ranges.iter().map(Range::len).sum();
-            this.sink.put_varint(total as u64);
-            this.sink.put_words(&offsets, None);
-            this.sink.put_words(&sizes, None);
-            Ok::<_, BlockError>(Some(ranges))
+            let views = view_children::<O>(parts, validity.mask(), rows)?;
+            this.sink.put_varint(row_count(&views.children) as u64);
+            this.sink.put_words(&views.offsets, None);
+            this.sink.put_words(&views.sizes, None);
+            Ok::<_, BlockError>(Some(views.children))
         })?;
-        ranges.map_or(Ok(()), |ranges| self.gathered(array.values().as_ref(), &ranges))
-    }
-
-    /// The node of the rows of `child` that lie in `ranges`, in this order.
-    pub(super) fn gathered(
-        &mut self,
-        child: &dyn Array,
-        ranges: &[Range<usize>],
-    ) -> BlockResult<()> {
-        match ranges {
-            [] => self.node(child, 0..0),
-            [one] => self.node(child, one.clone()),
-            many => {
-                let indices: UInt64Array =
-                    many.iter().flat_map(Clone::clone).map(|i| Some(i as u64)).collect();
-                let rows = indices.len();
-                let gathered: ArrayRef = take(child, &indices, None)?;
-                self.node(gathered.as_ref(), 0..rows)
-            }
-        }
+        children.map_or(Ok(()), |children| self.node(child, &children))
     }
 }
 
-/// The ranges of the child that valid rows cover, merged where they touch; `lens` gets their lengths per row.
-fn list_ranges<O: OffsetSizeTrait>(
-    offsets: &[O],
+/// What valid rows cover of the children, merged where it touches; `lens` gets the lengths per row.
+fn list_children<'a, O: OffsetSizeTrait>(
+    parts: &[Part<'a>],
+    of: impl Fn(&'a dyn Array) -> (&'a [O], &'a dyn Array),
     mask: Option<&[u64]>,
     lens: &mut Vec<u32>,
-) -> BlockResult<Vec<Range<usize>>> {
+) -> BlockResult<Vec<Part<'a>>> {
     lens.clear();
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for (i, pair) in offsets.windows(2).enumerate() {
-        let &[start, end] = pair else { continue };
-        if !is_valid(mask, i) || start == end {
-            lens.push(0);
-            continue;
-        }
-        let (start, end) = (start.as_usize(), end.as_usize());
-        lens.push(super::fit(end - start, u32::MAX as usize, "rows of a list")?);
-        match ranges.last_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ => ranges.push(start..end),
+    let mut children = Vec::new();
+    for part in parts {
+        let (offsets, child) = of(part.array);
+        let offsets = within(offsets, &(part.rows.start..part.rows.end + 1))?;
+        for pair in offsets.windows(2) {
+            let &[start, end] = pair else { continue };
+            let range = start.as_usize()..end.as_usize();
+            if range.is_empty() || !is_valid(mask, lens.len()) {
+                lens.push(0);
+                continue;
+            }
+            lens.push(fit(range.len(), u32::MAX as usize, "rows of a list")?);
+            push_merged(&mut children, child, range);
         }
     }
-    Ok(ranges)
+    Ok(children)
 }
 
-type ViewParts<O> = (Vec<Range<usize>>, Vec<O>, Vec<O>);
+struct Views<'a, O> {
+    children: Vec<Part<'a>>,
+    offsets: Vec<O>,
+    sizes: Vec<O>,
+}
 
-/// The union of what the views cover as disjoint ranges, and offsets and sizes within that.
-fn view_ranges<O: OffsetSizeTrait>(
-    offsets: &[O],
-    sizes: &[O],
+/// The union of what the views of each part cover, and offsets and sizes within that.
+fn view_children<'a, O: OffsetSizeTrait>(
+    parts: &[Part<'a>],
     mask: Option<&[u64]>,
-) -> BlockResult<ViewParts<O>> {
-    let views = || {
-        let all = offsets.iter().zip(sizes).enumerate();
-        all.filter(|(i, (_, size))| is_valid(mask, *i) && size.as_usize() > 0)
-            .map(|(i, (offset, size))| (offset.as_usize(), size.as_usize(), i))
+    rows: usize,
+) -> BlockResult<Views<'a, O>> {
+    let mut views = Views {
+        children: Vec::new(),
+        offsets: vec![O::zero(); rows],
+        sizes: vec![O::zero(); rows],
     };
-    let mut sorted: Vec<(usize, usize, usize)> = views().collect();
-    sorted.sort_unstable();
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    let mut new_offsets = vec![O::zero(); offsets.len()];
-    let mut new_sizes = vec![O::zero(); offsets.len()];
-    // Rows of the child before the last range.
+    let mut first_row = 0;
+    // Rows of all children before the range in hand.
     let mut base = 0;
-    for (offset, size, i) in sorted {
-        let end = offset + size;
-        match ranges.last_mut() {
-            Some(last) if offset <= last.end => last.end = last.end.max(end),
-            last => {
-                base += last.map_or(0, |last| last.len());
-                ranges.push(offset..end);
+    for part in parts {
+        let list = part.array.as_list_view::<O>();
+        let offsets = within(list.value_offsets(), &part.rows)?;
+        let sizes = within(list.value_sizes(), &part.rows)?;
+        let used = offsets.iter().zip(sizes).zip(first_row..);
+        let used = used.filter(|((_, size), row)| size.as_usize() > 0 && is_valid(mask, *row));
+        let mut used: Vec<_> = used.map(|((at, size), row)| (at.as_usize(), size.as_usize(), row)).collect();
+        used.sort_unstable();
+        let mut covered = 0..0;
+        for (at, size, row) in used {
+            if at > covered.end || covered.is_empty() {
+                base += covered.len();
+                push_merged(&mut views.children, list.values().as_ref(), covered);
+                covered = at..at + size;
+            }
+            covered.end = covered.end.max(at + size);
+            let new = O::from_usize(base + at - covered.start);
+            if let (Some(to), Some(len)) = (views.offsets.get_mut(row), views.sizes.get_mut(row)) {
+                *to = new.ok_or(BlockError::Invalid("offset of a list view"))?;
+                *len = O::usize_as(size);
             }
         }
-        let within = offset - ranges.last().map_or(offset, |last| last.start);
-        let new = O::from_usize(base + within).ok_or(BlockError::Invalid("list view offset"))?;
-        if let (Some(to), Some(len)) = (new_offsets.get_mut(i), new_sizes.get_mut(i)) {
-            *to = new;
-            *len = O::usize_as(size);
-        }
+        base += covered.len();
+        push_merged(&mut views.children, list.values().as_ref(), covered);
+        first_row += part.rows.len();
     }
-    Ok((ranges, new_offsets, new_sizes))
-}
-
-pub(super) fn to_len(n: u32) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
+    Ok(views)
 }

@@ -1,46 +1,48 @@
 //! Unions: type ids, and per child its rows.
 
-use std::ops::Range;
+use arrow::array::AsArray;
+use arrow::datatypes::{ArrowNativeType, UnionFields, UnionMode};
 
-use arrow::array::UnionArray;
-use arrow::datatypes::{ArrowNativeType, UnionFields};
-
-use super::leaf::within;
-use super::{BlockResult, Body};
+use super::parts::{self, Part, push_merged, within};
+use super::{BlockError, BlockResult, Body};
 use crate::block::sink::Validity;
 use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn union(
-        &mut self,
-        array: &UnionArray,
-        fields: &UnionFields,
-        rows: Range<usize>,
-    ) -> BlockResult<()> {
-        let ids = within(array.type_ids(), &rows)?;
-        let Some(offsets) = array.offsets() else {
-            self.sink.charge(sizes::union_bytes(rows.len(), false));
-            self.sink.put_tag(tags::SPARSE, Validity::AllValid, rows.len());
-            self.sink.put_words(ids, None);
-            return fields
-                .iter()
-                .try_for_each(|(id, _)| self.node(array.child(id).as_ref(), rows.clone()));
-        };
-        let offsets = within(offsets, &rows)?;
-        self.sink.charge(sizes::union_bytes(rows.len(), true));
-        self.sink.put_tag(tags::DENSE, Validity::AllValid, rows.len());
-        self.sink.put_words(ids, None);
-        for (id, _) in fields.iter() {
-            let mut ranges: Vec<Range<usize>> = Vec::new();
-            for (_, offset) in ids.iter().zip(offsets).filter(|(found, _)| **found == id) {
-                let at = offset.as_usize();
-                match ranges.last_mut() {
-                    Some(last) if last.end == at => last.end += 1,
-                    _ => ranges.push(at..at + 1),
-                }
-            }
-            self.gathered(array.child(id).as_ref(), &ranges)?;
+    pub(super) fn union(&mut self, fields: &UnionFields, mode: UnionMode, parts: &[Part<'_>]) -> BlockResult<()> {
+        let ids = parts::values(parts, |array| array.as_union().type_ids())?;
+        let dense = mode == UnionMode::Dense;
+        self.sink.charge(sizes::union_bytes(ids.len(), dense));
+        self.sink.put_tag(if dense { tags::DENSE } else { tags::SPARSE }, Validity::AllValid, ids.len());
+        self.sink.put_words(&ids, None);
+        for (id, field) in fields.iter() {
+            let children = if dense {
+                dense_child(parts, id)?
+            } else {
+                let children = parts.iter().map(|part| {
+                    let child = part.array.as_union().child(id);
+                    Part::new(child.as_ref(), part.rows.clone())
+                });
+                children.collect()
+            };
+            self.node(field.data_type(), &children)?;
         }
         Ok(())
     }
+}
+
+/// The rows of the child `id` that the rows name, in their order.
+fn dense_child<'a>(parts: &[Part<'a>], id: i8) -> BlockResult<Vec<Part<'a>>> {
+    let mut children = Vec::new();
+    for part in parts {
+        let union = part.array.as_union();
+        let offsets = union.offsets().ok_or(BlockError::Invalid("dense union without offsets"))?;
+        let offsets = within(offsets, &part.rows)?;
+        let ids = within(union.type_ids(), &part.rows)?;
+        for (_, offset) in ids.iter().zip(offsets).filter(|(found, _)| **found == id) {
+            let at = offset.as_usize();
+            push_merged(&mut children, union.child(id).as_ref(), at..at + 1);
+        }
+    }
+    Ok(children)
 }

@@ -46,7 +46,7 @@ fn every_nested_form_survives() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn random_schemas_survive(seed: u64, columns in 0usize..6, rows in 0usize..400, from in 0usize..400, len in 0usize..400) {

@@ -1,0 +1,146 @@
+//! Measures this process from outside of the query: resident memory and open spill files.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(5);
+
+/// What happened between [`Meter::start`] and [`Meter::stop`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    /// How far the resident set rose above its size at the start, at most.
+    pub(crate) resident_growth_bytes: u64,
+    /// Most files in the spill directory at a time, those that are only open (already unlinked) included.
+    pub(crate) files_peak: usize,
+}
+
+/// Follows the process. The kernel's own peak is exact where the process may reset it; where it may not, and
+/// for the files, a thread looks every few milliseconds, so that a shorter peak is missed.
+pub(crate) struct Meter {
+    start_bytes: u64,
+    kernel_peak: bool,
+    stop: Arc<AtomicBool>,
+    sampler: JoinHandle<Samples>,
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    resident_bytes: u64,
+    files: usize,
+}
+
+impl Meter {
+    pub(crate) fn start(spill_dir: &Path) -> Self {
+        let kernel_peak = fs::write("/proc/self/clear_refs", "5").is_ok();
+        let start_bytes = status_bytes("VmRSS:").unwrap_or(0);
+        let stop = Arc::new(AtomicBool::new(false));
+        let sampler = {
+            let stop = Arc::clone(&stop);
+            let spill_dir = spill_dir.to_path_buf();
+            thread::spawn(move || sample(&stop, &spill_dir))
+        };
+        Self { start_bytes, kernel_peak, stop, sampler }
+    }
+
+    pub(crate) fn stop(self) -> Measured {
+        let kernel_peak = if self.kernel_peak { status_bytes("VmHWM:") } else { None };
+        self.stop.store(true, Ordering::Relaxed);
+        let samples = self.sampler.join().unwrap_or_default();
+        let peak_bytes = kernel_peak.unwrap_or(samples.resident_bytes);
+        Measured {
+            resident_growth_bytes: peak_bytes.saturating_sub(self.start_bytes),
+            files_peak: samples.files,
+        }
+    }
+}
+
+fn sample(stop: &AtomicBool, spill_dir: &Path) -> Samples {
+    let mut peak = Samples::default();
+    loop {
+        // Reads before it looks at the flag: even the shortest run has one sample.
+        peak.resident_bytes = peak.resident_bytes.max(status_bytes("VmRSS:").unwrap_or(0));
+        peak.files = peak.files.max(spill_files(spill_dir));
+        if stop.load(Ordering::Relaxed) {
+            return peak;
+        }
+        thread::sleep(TICK);
+    }
+}
+
+/// A line of `/proc/self/status` such as `VmRSS:   1234 kB`.
+fn status_bytes(key: &str) -> Option<u64> {
+    parse_status(&fs::read_to_string("/proc/self/status").ok()?, key)
+}
+
+fn parse_status(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+fn spill_files(dir: &Path) -> usize {
+    let mut files = HashSet::new();
+    collect_files(dir, &mut files);
+    for descriptor in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        if let Ok(target) = fs::read_link(descriptor.path())
+            && target.starts_with(dir)
+            && !target.is_dir()
+        {
+            files.insert(target);
+        }
+    }
+    files.len()
+}
+
+fn collect_files(dir: &Path, files: &mut HashSet<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => collect_files(&entry.path(), files),
+            Ok(_) => {
+                files.insert(entry.path());
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_follows_touched_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let meter = Meter::start(dir.path());
+        let touched = std::hint::black_box(vec![1_u8; 64 << 20]);
+        drop(touched);
+        let measured = meter.stop();
+        assert!(measured.resident_growth_bytes >= 60 << 20, "{measured:?}");
+    }
+
+    #[test]
+    fn linked_and_unlinked_files_count_once_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let nested = dir.path().join("nested");
+        fs::create_dir(&nested).unwrap();
+        let open_twice = fs::File::create(nested.join("linked")).unwrap();
+        let clone = open_twice.try_clone().unwrap();
+        let unlinked = fs::File::create(dir.path().join("unlinked")).unwrap();
+        fs::remove_file(dir.path().join("unlinked")).unwrap();
+        fs::write(dir.path().join("closed"), "x").unwrap();
+        assert_eq!(spill_files(dir.path()), 3);
+        drop((open_twice, clone, unlinked));
+        assert_eq!(spill_files(dir.path()), 2);
+    }
+
+    #[test]
+    fn status_lines_are_in_kilobytes() {
+        assert_eq!(parse_status("VmHWM:\t   12 kB\nVmRSS:\t  7 kB\n", "VmRSS:"), Some(7 * 1024));
+        assert_eq!(parse_status("VmHWM:\t   12 kB\n", "VmRSS:"), None);
+    }
+}

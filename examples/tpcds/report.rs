@@ -1,0 +1,303 @@
+//! What a person reads, and the JSON that a program reads.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::Result;
+use crate::args::{Args, Engine};
+use crate::judge::Judged;
+use crate::protocol::{Spill, Status, Usage};
+use crate::queries::Query;
+
+/// One run, as it is written to the file of `--json`. What is not known is null.
+#[derive(Debug, Serialize)]
+pub(crate) struct Record {
+    query: String,
+    engine: Engine,
+    limit_bytes: Option<u64>,
+    partitions: u32,
+    /// The stock exchange has none.
+    codec: Option<String>,
+    status: Status,
+    consumer: Option<String>,
+    seconds: f64,
+    reserved_peak_bytes: Option<u64>,
+    resident_growth_bytes: Option<u64>,
+    spilled_raw_bytes: Option<u64>,
+    spilled_bytes: Option<u64>,
+    spill_count: Option<u64>,
+    files_peak: Option<u64>,
+    agrees: Option<bool>,
+    verified: Option<bool>,
+}
+
+impl Record {
+    pub(crate) fn new(args: &Args, query: &Query, run: &Judged) -> Self {
+        let outcome = &run.outcome;
+        let usage = outcome.usage;
+        let spill = usage.map(|usage| usage.spill);
+        Self {
+            query: query.name.clone(),
+            engine: run.engine,
+            limit_bytes: args.memory_limit.0,
+            partitions: args.partitions,
+            codec: (run.engine == Engine::Ifile).then(|| args.codec.clone()),
+            status: outcome.status,
+            consumer: outcome.consumer.clone(),
+            seconds: outcome.seconds,
+            reserved_peak_bytes: usage.map(|usage| usage.reserved_peak_bytes),
+            resident_growth_bytes: usage.map(|usage| usage.resident_growth_bytes),
+            spilled_raw_bytes: spill.map(|spill| spill.raw_bytes),
+            spilled_bytes: spill.map(|spill| spill.stored_bytes),
+            spill_count: spill.map(|spill| spill.count),
+            files_peak: usage.map(|usage| usage.files_peak),
+            agrees: run.agrees,
+            verified: run.verified,
+        }
+    }
+}
+
+/// Writes all records, so that a job that is stopped leaves what it has.
+///
+/// # Errors
+///
+/// Fails when the file cannot be written.
+pub(crate) fn write_json(path: &Path, records: &[Record]) -> Result<()> {
+    let text = serde_json::to_string_pretty(records)? + "\n";
+    fs::write(path, text).map_err(|e| format!("--json: {}: {e}", path.display()).into())
+}
+
+/// The columns, and a line that says what they are.
+pub(crate) fn header() -> String {
+    format!(
+        "Memory: `pool` is the peak of all reservations, `resident` how far the process grew. Spills: those of \
+         the exchanges, before (`raw`) and after\n(`stored`) compression; `others` is what all other operators \
+         wrote. `same` compares both engines, `answer` the stored answer.\n\n\
+         {:<26} {:<5} {:<7} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5} {:>5} {:>6}  refused consumer",
+        "query",
+        "exec",
+        "status",
+        "time",
+        "pool",
+        "resident",
+        "spills",
+        "raw",
+        "stored",
+        "others",
+        "files",
+        "same",
+        "answer",
+    )
+}
+
+/// One run as a line of the table, and its notes below.
+pub(crate) fn line(query: &Query, run: &Judged) -> String {
+    let outcome = &run.outcome;
+    let mut line = format!(
+        "{:<26} {:<5} {:<7} {:>8} {} {:>5} {:>6}  {}",
+        query.name,
+        run.engine,
+        status(outcome.status),
+        format!("{:.2} s", outcome.seconds),
+        usage(outcome.usage.as_ref()),
+        yes_no(run.agrees),
+        yes_no(run.verified),
+        outcome.consumer.as_deref().unwrap_or(""),
+    );
+    line.truncate(line.trim_end().len());
+    for note in &run.notes {
+        // Writing to a string cannot fail.
+        write!(line, "\n    {note}").ok();
+    }
+    line
+}
+
+fn usage(usage: Option<&Usage>) -> String {
+    let Some(usage) = usage else {
+        return format!(
+            "{:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5}",
+            "-", "-", "-", "-", "-", "-", "-"
+        );
+    };
+    let Spill { count, raw_bytes, stored_bytes, others_bytes } = usage.spill;
+    format!(
+        "{:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5}",
+        bytes(usage.reserved_peak_bytes),
+        bytes(usage.resident_growth_bytes),
+        count,
+        bytes(raw_bytes),
+        bytes(stored_bytes),
+        bytes(others_bytes),
+        usage.files_peak,
+    )
+}
+
+fn status(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Oom => "oom",
+        Status::Timeout => "timeout",
+        Status::Error => "error",
+        Status::Wrong => "WRONG",
+    }
+}
+
+fn yes_no(value: Option<bool>) -> &'static str {
+    match value {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => "-",
+    }
+}
+
+/// Totals per engine, and of the runs that both engines completed.
+pub(crate) fn summary(records: &[Record]) -> String {
+    let of = |engine| records.iter().filter(move |record| record.engine == engine);
+    let both = [Engine::Stock, Engine::Ifile].into_iter().all(|engine| of(engine).next().is_some());
+    let mut text = String::new();
+    for engine in [Engine::Stock, Engine::Ifile].into_iter().filter(|e| of(*e).next().is_some()) {
+        let count = |status| of(engine).filter(|record| record.status == status).count();
+        write!(
+            text,
+            "{engine:<5}  {} runs: {} ok, {} out of memory, {} timeout, {} error, {} wrong",
+            of(engine).count(),
+            count(Status::Ok),
+            count(Status::Oom),
+            count(Status::Timeout),
+            count(Status::Error),
+            count(Status::Wrong),
+        )
+        .ok();
+        if both {
+            text.push_str(&completed_by_both(of(engine)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn completed_by_both<'a>(records: impl Iterator<Item = &'a Record>) -> String {
+    let (mut runs, mut seconds, mut stored_bytes, mut resident_bytes) = (0, 0.0, 0, 0);
+    for record in records.filter(|record| record.agrees.is_some()) {
+        runs += 1;
+        seconds += record.seconds;
+        stored_bytes += record.spilled_bytes.unwrap_or(0);
+        resident_bytes += record.resident_growth_bytes.unwrap_or(0);
+    }
+    format!(
+        "; the {runs} that both completed: {seconds:.1} s, resident growth {} in sum, stored by exchanges {}",
+        bytes(resident_bytes),
+        bytes(stored_bytes),
+    )
+}
+
+/// Whether anything happened that a limit of memory or time does not explain.
+pub(crate) fn is_bad(records: &[Record]) -> bool {
+    records.iter().any(|record| {
+        matches!(record.status, Status::Error | Status::Wrong)
+            || record.agrees == Some(false)
+            || record.verified == Some(false)
+    })
+}
+
+/// A size with three or four digits, in powers of 1024.
+pub(crate) fn bytes(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KB", "MB", "GB", "TB"] {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    if value < 10.0 { format!("{value:.2} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::protocol::Outcome;
+
+    fn run(engine: Engine, status: Status) -> Judged {
+        let spill = Spill { count: 2, raw_bytes: 3 << 20, stored_bytes: 1 << 20, others_bytes: 0 };
+        let usage = Usage {
+            reserved_peak_bytes: 5 << 20,
+            resident_growth_bytes: 7 << 20,
+            files_peak: 1,
+            spill,
+        };
+        let outcome = Outcome {
+            status,
+            consumer: None,
+            message: None,
+            seconds: 1.5,
+            usage: Some(usage),
+            digest: None,
+        };
+        Judged::new(engine, outcome, "result".into())
+    }
+
+    fn record(engine: Engine, status: Status) -> Record {
+        let args = Args::parse_from(["tpcds"]);
+        let query = Query { name: "q64".to_owned(), path: "q64.sql".into(), answer: None };
+        Record::new(&args, &query, &run(engine, status))
+    }
+
+    #[test]
+    fn a_record_has_exactly_the_documented_keys() {
+        let value = serde_json::to_value(record(Engine::Ifile, Status::Ok)).unwrap();
+        let expected = serde_json::json!({
+            "query": "q64", "engine": "ifile", "limit_bytes": 268_435_456, "partitions": 8,
+            "codec": "lz4", "status": "ok", "consumer": null, "seconds": 1.5,
+            "reserved_peak_bytes": 5_242_880, "resident_growth_bytes": 7_340_032,
+            "spilled_raw_bytes": 3_145_728, "spilled_bytes": 1_048_576, "spill_count": 2,
+            "files_peak": 1, "agrees": null, "verified": null,
+        });
+        assert_eq!(value, expected);
+        assert!(
+            serde_json::to_value(record(Engine::Stock, Status::Ok)).unwrap()["codec"].is_null()
+        );
+    }
+
+    #[test]
+    fn failures_of_memory_and_time_are_not_bad() {
+        let with = |status| [record(Engine::Stock, Status::Ok), record(Engine::Ifile, status)];
+        assert!(!is_bad(&with(Status::Oom)) && !is_bad(&with(Status::Timeout)));
+        assert!(is_bad(&with(Status::Wrong)) && is_bad(&with(Status::Error)));
+    }
+
+    #[test]
+    fn header_and_lines_have_the_same_columns() {
+        let query = Query { name: "q64".to_owned(), path: "q64.sql".into(), answer: None };
+        let line = line(&query, &run(Engine::Stock, Status::Ok));
+        let header = header();
+        let columns = header.lines().last().unwrap();
+        for (name, value) in [("pool", "5.00 MB"), ("stored", "1.00 MB"), ("files", "1")] {
+            let end = columns.find(name).unwrap() + name.len();
+            assert!(line[..end].ends_with(value), "{name}\n{columns}\n{line}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_three_or_four_digits() {
+        for (size, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KB"),
+            (256 << 20, "256 MB"),
+            (1000 << 20, "0.98 GB"),
+        ] {
+            assert_eq!(bytes(size), text);
+        }
+    }
+}
