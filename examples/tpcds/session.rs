@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::config::ExtensionOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion_ifile::{IFileOptions, SessionStateBuilderExt};
 
 use crate::Result;
 use crate::args::{Engine, JoinKind};
@@ -48,16 +50,20 @@ pub(crate) async fn open(request: &Request) -> Result<(SessionContext, Arc<PeakP
         .with_config(config)
         .with_runtime_env(runtime)
         .with_default_features();
-    let context = match request.engine {
-        Engine::Stock => SessionContext::new_with_state(builder.build()),
-        Engine::Ifile => with_ifile(builder, &request.codec).await?,
+    let builder = match request.engine {
+        Engine::Stock => builder,
+        Engine::Ifile => with_ifile(builder, &request.codec)?,
     };
+    let context = SessionContext::new_with_state(builder.build());
     register_tables(&context, &request.tables).await?;
     Ok((context, pool))
 }
 
-async fn with_ifile(builder: SessionStateBuilder, _codec: &str) -> Result<SessionContext> {
-    Ok(SessionContext::new_with_state(builder.build()))
+fn with_ifile(builder: SessionStateBuilder, codec: &str) -> Result<SessionStateBuilder> {
+    let mut builder = builder.with_ifile();
+    let config = builder.config().get_or_insert_default();
+    config.options_mut().set("ifile.codec", codec)?;
+    Ok(builder)
 }
 
 /// Checks the value of `--codec`.
@@ -66,14 +72,9 @@ async fn with_ifile(builder: SessionStateBuilder, _codec: &str) -> Result<Sessio
 ///
 /// Fails with the names of the codecs there are.
 pub(crate) fn parse_codec(text: &str) -> std::result::Result<String, String> {
-    let (name, level) = text.split_once(':').map_or((text, None), |(n, l)| (n, Some(l)));
-    let known = matches!((name, level), ("none" | "snappy" | "lz4" | "zstd", None))
-        || name == "zstd" && level.is_some_and(|level| level.parse::<i32>().is_ok());
-    if known {
-        Ok(text.to_owned())
-    } else {
-        Err("expected none, snappy, lz4, zstd or zstd:LEVEL".into())
-    }
+    let mut options = IFileOptions::default();
+    options.set("codec", text).map_err(|error| error.strip_backtrace())?;
+    Ok(options.codec.to_string())
 }
 
 /// Whether the sorts would fail first, whatever the exchange does.

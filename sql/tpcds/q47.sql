@@ -44,6 +44,6 @@ where sale_year = 1999
     and average > 0
     and before is not null
     and after is not null
-    and abs(sales - average) / average > 0.1
+    and abs(sales - average) > 0.1 * abs(average)
 order by sales - average, moy, category, brand, store_name, company
 limit 100;

@@ -29,6 +29,6 @@ with periods as (
 select owner, sales, average
 from periods
 where average > 0
-    and abs(sales - average) / average > 0.1
+    and abs(sales - average) > 0.1 * abs(average)
 order by average nulls first, sales nulls first, owner nulls first
 limit 100;

@@ -47,29 +47,29 @@ select
     sum(case when s.moy = 10 then s.sales else 0 end) as oct_sales,
     sum(case when s.moy = 11 then s.sales else 0 end) as nov_sales,
     sum(case when s.moy = 12 then s.sales else 0 end) as dec_sales,
-    sum(case when s.moy = 1 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 1 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as jan_sales_per_sq_foot,
-    sum(case when s.moy = 2 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 2 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as feb_sales_per_sq_foot,
-    sum(case when s.moy = 3 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 3 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as mar_sales_per_sq_foot,
-    sum(case when s.moy = 4 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 4 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as apr_sales_per_sq_foot,
-    sum(case when s.moy = 5 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 5 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as may_sales_per_sq_foot,
-    sum(case when s.moy = 6 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 6 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as jun_sales_per_sq_foot,
-    sum(case when s.moy = 7 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 7 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as jul_sales_per_sq_foot,
-    sum(case when s.moy = 8 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 8 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as aug_sales_per_sq_foot,
-    sum(case when s.moy = 9 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 9 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as sep_sales_per_sq_foot,
-    sum(case when s.moy = 10 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 10 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as oct_sales_per_sq_foot,
-    sum(case when s.moy = 11 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 11 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as nov_sales_per_sq_foot,
-    sum(case when s.moy = 12 then cast(s.sales as double) else 0 end)
+    cast(sum(case when s.moy = 12 then s.sales else 0 end) as double)
         / w.w_warehouse_sq_ft as dec_sales_per_sq_foot,
     sum(case when s.moy = 1 then s.net else 0 end) as jan_net,
     sum(case when s.moy = 2 then s.net else 0 end) as feb_net,

@@ -30,6 +30,6 @@ compared as (
 select category, class, brand, store_name, company, moy, sales, average
 from compared
 where average <> 0
-    and abs(sales - average) / average > 0.1
+    and abs(sales - average) > 0.1 * abs(average)
 order by sales - average, store_name, category, class, brand, moy
 limit 100;

@@ -17,7 +17,7 @@ use futures::Stream;
 use super::lane::{Body, Item, Next};
 use super::{Exchange, ExchangeHandle};
 use crate::block::{BlockDecoder, BlockHeader, DecodeLimits};
-use crate::memory::Held;
+use crate::memory::{Held, Permit};
 use crate::scratch::StoredBlock;
 
 /// The rows of one lane. Closing is by drop: it releases what the lane holds.
@@ -151,51 +151,74 @@ fn join(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch
     }
 }
 
+/// Item numbers and where their blocks are.
+type ToFetch = Vec<(u64, Arc<Vec<StoredBlock>>)>;
+
 impl Exchange {
-    /// Reads blocks on a blocking thread and leaves them in the lane, which wakes its consumer.
-    fn fetch(self: &Arc<Self>, lane: usize, blocks: Vec<(u64, Arc<Vec<StoredBlock>>)>) {
+    /// Reads blocks in the background and leaves them in the lane, which wakes its consumer. Local
+    /// files are read on a blocking thread.
+    fn fetch(self: &Arc<Self>, lane: usize, items: ToFetch) {
         let exchange = Arc::clone(self);
+        let timer = self.plan.metrics.read_time.clone();
+        if items.iter().any(|(_, blocks)| blocks.iter().any(StoredBlock::is_streamed)) {
+            tokio::spawn(async move {
+                let timer = timer.timer();
+                let permit = exchange.read_permit(&items);
+                let read = StoredBlock::read_streamed(&all_blocks(&items)).await;
+                timer.done();
+                exchange.set_fetched(lane, &items, permit, read);
+            });
+            return;
+        }
         tokio::task::spawn_blocking(move || {
-            let timer = exchange.plan.metrics.read_time.timer();
-            let read = std::panic::catch_unwind(AssertUnwindSafe(|| exchange.read(&blocks)));
+            let timer = timer.timer();
+            let permit = exchange.read_permit(&items);
+            let read = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                StoredBlock::read_all(&all_blocks(&items))
+            }));
             timer.done();
             let read = read.unwrap_or_else(|_| {
                 Err(internal_datafusion_err!("the task that reads blocks panicked"))
             });
-            exchange.with_lane(lane, |lane| {
-                lane.fetching = false;
-                match read {
-                    Err(error) => lane.error = Some(error),
-                    Ok(fetched) => {
-                        for (number, buffers) in fetched {
-                            lane.set_fetched(number, buffers);
-                        }
-                    }
-                }
-            });
+            exchange.set_fetched(lane, &items, permit, read);
         });
     }
 
-    #[expect(clippy::type_complexity, reason = "item numbers and what was read for each")]
-    fn read(
-        &self,
-        items: &[(u64, Arc<Vec<StoredBlock>>)],
-    ) -> Result<Vec<(u64, Vec<Arc<Held<Buffer>>>)>> {
-        let all: Vec<&StoredBlock> = items.iter().flat_map(|(_, blocks)| blocks.iter()).collect();
-        let bytes = all.iter().map(|block| block.len()).sum();
-        let mut permit =
-            self.ledger.try_reserve(bytes).unwrap_or_else(|_| self.ledger.force(bytes));
-        let mut buffers = StoredBlock::read_all(&all)?.into_iter();
-        let fetched = items.iter().map(|(number, blocks)| {
-            let held = buffers.by_ref().take(blocks.len()).map(|buffer| {
-                let mut part = self.ledger.empty();
-                part.move_from(&mut permit, buffer.len());
-                Held::new(buffer, part)
-            });
-            (*number, held.collect())
-        });
-        Ok(fetched.collect())
+    fn read_permit(&self, items: &ToFetch) -> Permit {
+        let bytes = all_blocks(items).iter().map(|block| block.len()).sum();
+        self.ledger.try_reserve(bytes).unwrap_or_else(|_| self.ledger.force(bytes))
     }
+
+    fn set_fetched(
+        &self,
+        lane: usize,
+        items: &ToFetch,
+        mut permit: Permit,
+        read: Result<Vec<Buffer>>,
+    ) {
+        self.with_lane(lane, |lane| {
+            lane.fetching = false;
+            let mut buffers = match read {
+                Ok(buffers) => buffers.into_iter(),
+                Err(error) => {
+                    lane.error = Some(error);
+                    return;
+                }
+            };
+            for (number, blocks) in items {
+                let held = buffers.by_ref().take(blocks.len()).map(|buffer| {
+                    let mut part = self.ledger.empty();
+                    part.move_from(&mut permit, buffer.len());
+                    Held::new(buffer, part)
+                });
+                lane.set_fetched(*number, held.collect());
+            }
+        });
+    }
+}
+
+fn all_blocks(items: &ToFetch) -> Vec<&StoredBlock> {
+    items.iter().flat_map(|(_, blocks)| blocks.iter()).collect()
 }
 
 impl Stream for LaneStream {

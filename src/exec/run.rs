@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::cooperative;
@@ -22,11 +22,8 @@ pub(super) struct NodeState(Arc<Mutex<Progress>>);
 #[derive(Debug, Default)]
 struct Progress {
     stage: Stage,
-    /// Outputs that were executed.
     taken: Vec<bool>,
-    /// Outputs that were given up before the exchange started.
-    given_up: Vec<usize>,
-    /// Outputs whose stream has been neither polled nor dropped yet.
+    /// Outputs whose stream has neither been polled nor dropped yet.
     waiting: usize,
 }
 
@@ -35,21 +32,29 @@ enum Stage {
     #[default]
     New,
     /// The inputs are executed and not polled yet.
-    Opened(ExchangePlan, Vec<SendableRecordBatchStream>),
+    Opened(Box<Opening>),
     Running(ExchangeHandle),
-    /// No output waits for its lanes: the exchange lives as long as their streams do.
+    /// Every output has its stream: the exchange lives as long as they do.
     HandedOut,
-    Failed,
+    /// The exchange did not start.
+    Failed(Arc<DataFusionError>),
+}
+
+struct Opening {
+    plan: ExchangePlan,
+    inputs: Vec<SendableRecordBatchStream>,
+    /// Outputs whose stream was dropped unpolled.
+    dropped: Vec<usize>,
 }
 
 impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Stage::New => "New",
-            Stage::Opened(..) => "Opened",
+            Stage::Opened(_) => "Opened",
             Stage::Running(_) => "Running",
             Stage::HandedOut => "HandedOut",
-            Stage::Failed => "Failed",
+            Stage::Failed(_) => "Failed",
         })
     }
 }
@@ -61,15 +66,16 @@ impl NodeState {
         node: &IFileRepartitionExec,
         partition: usize,
         context: &Arc<TaskContext>,
-    ) -> Result<Output> {
+    ) -> Result<Claim> {
         let outputs = node.partitioning().partition_count();
         let mut progress = self.0.lock();
         if matches!(progress.stage, Stage::New) {
             let inputs = node.input().output_partitioning().partition_count();
-            let streams = (0..inputs)
+            let inputs = (0..inputs)
                 .map(|input| node.input().execute(input, Arc::clone(context)))
                 .collect::<Result<_>>()?;
-            progress.stage = Stage::Opened(node.exchange_plan(), streams);
+            let opening = Opening { plan: node.exchange_plan(), inputs, dropped: vec![] };
+            progress.stage = Stage::Opened(Box::new(opening));
             progress.taken = vec![false; outputs];
             progress.waiting = outputs;
         }
@@ -89,62 +95,84 @@ impl NodeState {
                 );
             }
         }
-        Ok(Output { progress: Arc::clone(&self.0), partition, waiting: true })
+        Ok(Claim { state: Some(Self(Arc::clone(&self.0))), partition })
     }
 }
 
 impl Progress {
-    /// One output less waits. Returns what is not needed any more, to be dropped without the lock.
-    fn settle(&mut self) -> Option<Stage> {
-        self.waiting -= 1;
-        (self.waiting == 0).then(|| std::mem::replace(&mut self.stage, Stage::HandedOut))
-    }
-}
-
-/// An output between its execution and its first poll.
-struct Output {
-    progress: Arc<Mutex<Progress>>,
-    partition: usize,
-    waiting: bool,
-}
-
-impl Output {
-    /// The lanes of this output; starts the exchange the first time.
-    fn lanes(mut self, context: &TaskContext) -> Result<Vec<LaneStream>> {
-        self.waiting = false;
-        let mut progress = self.progress.lock();
-        let handle = match std::mem::replace(&mut progress.stage, Stage::Failed) {
-            Stage::Opened(plan, inputs) => ExchangeHandle::start(plan, inputs, context)?,
-            Stage::Running(handle) => handle,
+    /// The running exchange; starts it the first time.
+    fn handle(&mut self, context: &TaskContext) -> Result<ExchangeHandle> {
+        let opening = match std::mem::take(&mut self.stage) {
+            Stage::Opened(opening) => *opening,
             other => {
-                return internal_err!("partition {} polled in state {other:?}", self.partition);
+                self.stage = other;
+                return match &self.stage {
+                    Stage::Running(handle) => Ok(handle.clone()),
+                    Stage::Failed(error) => Err(DataFusionError::from(error)),
+                    other => internal_err!("an output was polled in state {other:?}"),
+                };
             }
         };
-        for output in std::mem::take(&mut progress.given_up) {
-            drop(handle.lanes_of(output));
+        match ExchangeHandle::start(opening.plan, opening.inputs, context) {
+            Ok(handle) => {
+                for output in opening.dropped {
+                    drop(handle.lanes_of(output));
+                }
+                self.stage = Stage::Running(handle.clone());
+                Ok(handle)
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                self.stage = Stage::Failed(Arc::clone(&error));
+                Err(DataFusionError::from(&error))
+            }
         }
-        let lanes = handle.lanes_of(self.partition);
-        progress.stage = Stage::Running(handle);
-        drop(progress.settle());
-        Ok(lanes)
+    }
+
+    /// One output has been polled or dropped. After the last one this no longer keeps the exchange
+    /// running; what kept it is returned, to be dropped without the lock.
+    fn served(&mut self) -> Option<Stage> {
+        self.waiting = self.waiting.saturating_sub(1);
+        (self.waiting == 0 && !matches!(self.stage, Stage::Failed(_)))
+            .then(|| std::mem::replace(&mut self.stage, Stage::HandedOut))
     }
 }
 
-impl Drop for Output {
-    /// The stream was never polled: nobody will read the lanes of this output.
-    fn drop(&mut self) {
-        if !self.waiting {
-            return;
-        }
-        let mut progress = self.progress.lock();
-        let lanes = match &progress.stage {
-            Stage::Running(handle) => handle.lanes_of(self.partition),
-            _ => Vec::new(),
-        };
-        progress.given_up.push(self.partition);
-        let unneeded = progress.settle();
+/// The right of an output's stream to its lanes. Dropping it unused closes them: nobody will ever
+/// ask for their rows.
+struct Claim {
+    /// `None` once it is used.
+    state: Option<NodeState>,
+    partition: usize,
+}
+
+impl Claim {
+    fn lanes(mut self, context: &TaskContext) -> Result<Vec<LaneStream>> {
+        let Some(state) = self.state.take() else { return Ok(vec![]) };
+        let mut progress = state.0.lock();
+        let lanes = progress.handle(context).map(|handle| handle.lanes_of(self.partition));
+        let served = progress.served();
         drop(progress);
-        drop((lanes, unneeded));
+        drop(served);
+        lanes
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let Some(state) = self.state.take() else { return };
+        let mut progress = state.0.lock();
+        let lanes = match &mut progress.stage {
+            Stage::Running(handle) => handle.lanes_of(self.partition),
+            Stage::Opened(opening) => {
+                opening.dropped.push(self.partition);
+                vec![]
+            }
+            _ => vec![],
+        };
+        let served = progress.served();
+        drop(progress);
+        drop((lanes, served));
     }
 }
 
@@ -157,14 +185,14 @@ impl IFileRepartitionExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         log::trace!("{}: execute partition {partition}", self.name());
-        let output = self.state().open(self, partition, &context)?;
+        let claim = self.state().open(self, partition, &context)?;
         let schema = self.schema();
         let stream_schema = SchemaRef::clone(&schema);
         let order = self.merge_order().cloned();
         let baseline = BaselineMetrics::new(self.metrics_set(), partition);
-        let spill_metrics = SpillMetrics::new(self.metrics_set(), partition);
+        let metrics = self.metrics_set().clone();
         let stream = futures::stream::once(async move {
-            let mut lanes = output.lanes(&context)?;
+            let mut lanes = claim.lanes(&context)?;
             let schema = SchemaRef::clone(&stream_schema);
             let Some(order) = order else {
                 let Some(lane) = lanes.pop() else {
@@ -174,6 +202,7 @@ impl IFileRepartitionExec {
             };
             let name = format!("IFileRepartitionExec[Merge {partition}]");
             let reservation = MemoryConsumer::new(name).register(context.memory_pool());
+            let spill_metrics = SpillMetrics::new(&metrics, partition);
             let spills =
                 SpillManager::new(context.runtime_env(), spill_metrics, SchemaRef::clone(&schema));
             let streams = lanes.into_iter().map(|lane| Box::pin(lane) as SendableRecordBatchStream);

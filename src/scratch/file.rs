@@ -1,10 +1,11 @@
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::{SpillFile, SpillWriter};
 use futures::StreamExt;
@@ -60,40 +61,43 @@ impl ScratchFile {
         self.local.is_some()
     }
 
-    /// Reads `len` bytes at `offset`.
+    /// Reads `len` bytes at `offset` of the local file.
     fn read(&self, offset: u64, len: usize) -> Result<Buffer> {
-        let read = match &self.local {
-            Some(file) => {
-                let mut bytes = vec![0; len];
-                file.read_exact_at(&mut bytes, offset)
-                    .map(|()| Buffer::from_vec(bytes))
-                    .map_err(DataFusionError::from)
-            }
-            None => self.read_stream(offset, len),
-        };
-        read.map_err(|error| {
-            error.context(format!("reading {len} bytes at offset {offset} of {}", self.name))
-        })
+        let file = self.local.as_ref().ok_or_else(|| {
+            internal_datafusion_err!("{} has no local path to read from", self.name)
+        })?;
+        let mut bytes = vec![0; len];
+        match file.read_exact_at(&mut bytes, offset) {
+            Ok(()) => Ok(Buffer::from_vec(bytes)),
+            Err(error) => Err(self.failed_read(error.into(), offset, len)),
+        }
     }
 
-    fn read_stream(&self, offset: u64, len: usize) -> Result<Buffer> {
-        let mut skip =
-            usize::try_from(offset).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    /// Reads `len` bytes at `offset` of a file without a local path, from its start.
+    async fn read_stream(&self, offset: u64, len: usize) -> Result<Buffer> {
+        let mut skip = usize::try_from(offset)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let mut bytes = Vec::with_capacity(len);
         let mut stream = self.spill.read_stream()?;
-        tokio::runtime::Handle::current().block_on(async {
-            while let Some(chunk) = stream.next().await {
-                let chunk = chunk?;
-                let rest = chunk.get(skip..).unwrap_or_default();
-                skip = skip.saturating_sub(chunk.len());
-                let more = rest.len().min(len - bytes.len());
-                bytes.extend_from_slice(rest.get(..more).unwrap_or_default());
-                if bytes.len() == len {
-                    return Ok(Buffer::from_vec(bytes));
+        while bytes.len() < len {
+            let chunk = match stream.next().await {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(error)) => return Err(self.failed_read(error, offset, len)),
+                None => {
+                    let short = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Err(self.failed_read(short.into(), offset, len));
                 }
-            }
-            Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into())
-        })
+            };
+            let rest = chunk.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(chunk.len());
+            let more = rest.len().min(len - bytes.len());
+            bytes.extend_from_slice(rest.get(..more).unwrap_or_default());
+        }
+        Ok(Buffer::from_vec(bytes))
+    }
+
+    fn failed_read(&self, error: DataFusionError, offset: u64, len: usize) -> DataFusionError {
+        error.context(format!("reading {len} bytes at offset {offset} of {}", self.name))
     }
 }
 
@@ -145,6 +149,24 @@ impl StoredBlock {
                 buffers.push(bytes.slice_with_length(start, block.len));
             }
             rest = others;
+        }
+        Ok(buffers)
+    }
+
+    /// Whether the block is in a file without a local path, which only
+    /// [`read_streamed`](Self::read_streamed) reads.
+    pub(crate) fn is_streamed(&self) -> bool {
+        !self.file.has_path()
+    }
+
+    /// Reads `blocks` from files without a local path.
+    ///
+    /// # Errors
+    /// Those of the backend, naming the file, the offset and the length.
+    pub(crate) async fn read_streamed(blocks: &[&StoredBlock]) -> Result<Vec<Buffer>> {
+        let mut buffers = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            buffers.push(block.file.read_stream(block.offset, block.len).await?);
         }
         Ok(buffers)
     }

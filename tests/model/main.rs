@@ -1,0 +1,23 @@
+//! The exchange against a plain in-memory partitioner, under random schedules of inputs, consumers
+//! and refusals, and with disks that fail.
+//!
+//! A case is made from a few numbers, so a failure names all that repeats it. Inputs yield only
+//! what a schedule lets through; consumers are polled only when they were woken, so that a lost
+//! wake-up is a hang; every case runs under a watchdog that turns a hang into a failure.
+
+mod case;
+mod check;
+mod data;
+mod disk;
+mod drive;
+mod input;
+mod pool;
+mod rng;
+mod watchdog;
+mod world;
+
+mod a_case_repeats_by_its_numbers;
+mod cancelled_anywhere_leaves_nothing;
+mod disks_that_fail;
+mod random_schedules;
+mod streams_dropped_unpolled;
