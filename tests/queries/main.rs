@@ -1,0 +1,13 @@
+//! Runs every query of `sql/` on a small scale with the stock exchange and with ours.
+
+mod stock_and_ours_agree;
+mod support;
+
+#[path = "../../examples/tpcds/compare.rs"]
+#[expect(dead_code, reason = "only a part of the main job's module is needed")]
+mod compare;
+#[path = "../../examples/tpcds/tables.rs"]
+#[expect(dead_code, reason = "only a part of the main job's module is needed")]
+mod tables;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync + 'static>>;
