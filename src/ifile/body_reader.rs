@@ -1,6 +1,7 @@
 //! From stored bytes to raw bytes, a bounded slice at a time.
 
 use super::source::Source;
+use crate::codec::framing::max_input;
 use crate::codec::{Codec, Decompressor, ZstdDecoder, to_u64, to_usize_limit};
 #[cfg(feature = "deflate")]
 use crate::codec::{DeflateDecoder, Step};
@@ -97,6 +98,7 @@ pub(super) enum Decoded {
 impl BodyReader {
     pub(super) fn new(codec: Codec, cap: usize, window_log_max: u32) -> Result<Self> {
         codec.validate()?;
+        max_input(codec, cap)?;
         let decoder = match codec {
             Codec::None => Decoder::None,
             Codec::Snappy | Codec::Lz4 => {

@@ -23,7 +23,10 @@ pub struct SegmentReader<R> {
     verify: Option<Verify<R>>,
     pub(super) segment: Segment,
     failed: bool,
+    raw_observer: Option<RawObserver>,
 }
+
+type RawObserver = Box<dyn FnMut(&[u8]) + Send>;
 
 const HEADER: u64 = 4;
 
@@ -76,6 +79,7 @@ impl<R: Read> SegmentReader<R> {
             verify,
             segment: Segment::default(),
             failed: false,
+            raw_observer: None,
         };
         reader.begin(lengths)?;
         Ok(reader)
@@ -87,6 +91,12 @@ impl<R: Read> SegmentReader<R> {
             + self.window.capacity()
             + self.segment.kept_key.capacity()
             + self.body.state_bytes()
+    }
+
+    /// Lets `observer` see the raw stream of the present segment and those after it, as it is used,
+    /// markers included: for digests. A verifying reader may show it to the observer twice.
+    pub fn observe_raw(&mut self, observer: impl FnMut(&[u8]) + Send + 'static) {
+        self.raw_observer = Some(Box::new(observer));
     }
 
     /// What is known of the present segment once its last record is out.
@@ -292,6 +302,10 @@ impl<R: Read> SegmentReader<R> {
     }
 
     fn consume(&mut self, len: usize) {
+        if let Some(mut observer) = self.raw_observer.take() {
+            observer(self.raw().get(..len).unwrap_or_default());
+            self.raw_observer = Some(observer);
+        }
         match self.segment.flag {
             Some(Flag::Compressed) => self.window.consume(len),
             _ => self.source.consume(len),
