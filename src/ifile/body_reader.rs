@@ -59,6 +59,7 @@ impl Window {
 /// How bodies of one codec are decoded.
 pub(super) struct BodyReader {
     codec: Codec,
+    window_log_max: u32,
     /// The most raw bytes of a slice, and the most raw or stored bytes of a chunk.
     cap: usize,
     decoder: Decoder,
@@ -112,7 +113,12 @@ impl BodyReader {
             #[cfg(not(feature = "deflate"))]
             Codec::Deflate { .. } => Decoder::None,
         };
-        Ok(Self { codec, cap, decoder, decoded: 0, expected: None })
+        Ok(Self { codec, window_log_max, cap, decoder, decoded: 0, expected: None })
+    }
+
+    /// Whether the state serves these options.
+    pub(super) fn serves(&self, codec: Codec, cap: usize, window_log_max: u32) -> bool {
+        (self.codec, self.cap, self.window_log_max) == (codec, cap, window_log_max)
     }
 
     pub(super) fn state_bytes(&self) -> usize {

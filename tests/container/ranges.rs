@@ -4,7 +4,7 @@ use crate::support::{CODECS, Record, Trickle, drain, records, to_u64, write};
 use datafusion_ifile::codec::Codec;
 use datafusion_ifile::error::{Fault, IFileError};
 use datafusion_ifile::ifile::{
-    IndexEntry, Lengths, ReadOptions, SegmentOptions, SegmentReader, SegmentSlice,
+    IndexEntry, Lengths, ReadOptions, ReadScratch, SegmentOptions, SegmentReader, SegmentSlice,
 };
 use std::io::{Cursor, Read, Write};
 
@@ -102,6 +102,32 @@ fn i1_faults_name_the_offset_in_the_file() {
          expected magic 54 49 46, found 58 49 46"
     );
     assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn i11_one_scratch_serves_readers_of_any_codec() {
+    let mut scratch = ReadScratch::default();
+    for _ in 0..2 {
+        for codec in CODECS {
+            let (bytes, segments) = several(codec);
+            let mut source = Cursor::new(bytes);
+            let mut held = 0;
+            for (round, (entry, expected)) in segments.iter().chain(&segments).enumerate() {
+                let reader = SegmentReader::range_in(scratch, source, *entry, options(codec));
+                let mut reader = reader.unwrap();
+                let mut found = vec![];
+                while let Some(record) = reader.next_record().unwrap() {
+                    found.push((record.key.to_vec(), record.value.to_vec()));
+                }
+                assert_eq!(found, *expected, "{codec}");
+                (source, scratch) = reader.into_parts();
+                if round >= segments.len() {
+                    assert!(scratch.held_bytes() <= held, "{codec}");
+                }
+                held = held.max(scratch.held_bytes());
+            }
+        }
+    }
 }
 
 struct Failing<'a>(&'a [u8]);
