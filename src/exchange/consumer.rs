@@ -12,12 +12,12 @@ use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
-use futures::Stream;
+use futures::{FutureExt, Stream};
 
-use super::lane::{Body, Item, Next};
+use super::lane::{Body, Item, Next, StoredItem, ToFetch};
 use super::{Exchange, ExchangeHandle};
 use crate::block::{BlockDecoder, BlockHeader, DecodeLimits};
-use crate::memory::Held;
+use crate::memory::{Held, Permit};
 use crate::scratch::StoredBlock;
 
 /// The rows of one lane. Closing is by drop: it releases what the lane holds.
@@ -30,7 +30,7 @@ pub(crate) struct LaneStream {
     lane: usize,
     schema: SchemaRef,
     decoder: Option<BlockDecoder>,
-    /// Batches that could not be joined to one: dictionary keys that would overflow.
+    /// Batches that could not be joined to one: dictionary keys or offsets that would overflow.
     ready: VecDeque<RecordBatch>,
     metrics: Option<BaselineMetrics>,
 }
@@ -63,7 +63,7 @@ impl LaneStream {
             let exchange = Arc::clone(&handle.0.exchange);
             match ready!(exchange.poll_lane(self.lane, cx))? {
                 Next::Items(items) => self.ready = self.assemble(&exchange, items)?.into(),
-                Next::Fetch(blocks) => exchange.fetch(self.lane, blocks),
+                Next::Fetch(wanted) => exchange.fetch(self.lane, wanted),
                 Next::Wait | Next::Done => return Poll::Ready(Ok(None)),
             }
         }
@@ -139,63 +139,112 @@ fn decode(
     })
 }
 
-/// One batch of all rows, or the batches as they are where dictionary keys would overflow.
+/// One batch of all rows, or the batches as they are where dictionary keys or offsets would
+/// overflow.
 fn join(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
     if batches.len() == 1 {
         return Ok(batches);
     }
     match concat_batches(schema, &batches) {
         Ok(batch) => Ok(vec![batch]),
-        Err(ArrowError::DictionaryKeyOverflowError) => Ok(batches),
+        Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_)) => {
+            Ok(batches)
+        }
         Err(error) => Err(error.into()),
     }
 }
 
+type Fetched = Vec<(u64, Vec<Arc<Held<Buffer>>>)>;
+
 impl Exchange {
-    /// Reads blocks on a blocking thread and leaves them in the lane, which wakes its consumer.
-    fn fetch(self: &Arc<Self>, lane: usize, blocks: Vec<(u64, Arc<Vec<StoredBlock>>)>) {
+    /// Reads blocks and leaves them in the lane, which wakes its consumer: on a blocking thread, or
+    /// in a task where the backend gives streams, which may need the blocking threads themselves.
+    fn fetch(self: &Arc<Self>, lane: usize, wanted: ToFetch) {
         let exchange = Arc::clone(self);
-        tokio::task::spawn_blocking(move || {
-            let timer = exchange.plan.metrics.read_time.timer();
-            let read = std::panic::catch_unwind(AssertUnwindSafe(|| exchange.read(&blocks)));
-            timer.done();
-            let read = read.unwrap_or_else(|_| {
-                Err(internal_datafusion_err!("the task that reads blocks panicked"))
+        let time = self.plan.metrics.read_time.clone();
+        if wanted.items.iter().flat_map(|(_, blocks)| blocks.iter()).any(StoredBlock::is_streamed) {
+            tokio::spawn(async move {
+                let timer = time.timer();
+                let read = AssertUnwindSafe(exchange.read_streams(wanted)).catch_unwind().await;
+                timer.done();
+                exchange.fetched(lane, read.unwrap_or_else(|_| read_panicked()));
             });
-            exchange.with_lane(lane, |lane| {
-                lane.fetching = false;
-                match read {
-                    Err(error) => lane.error = Some(error),
-                    Ok(fetched) => {
-                        for (number, buffers) in fetched {
-                            lane.set_fetched(number, buffers);
-                        }
+        } else {
+            tokio::task::spawn_blocking(move || {
+                let timer = time.timer();
+                let read = std::panic::catch_unwind(AssertUnwindSafe(|| exchange.read(wanted)));
+                timer.done();
+                exchange.fetched(lane, read.unwrap_or_else(|_| read_panicked()));
+            });
+        }
+    }
+
+    fn fetched(&self, lane: usize, read: Result<Fetched>) {
+        self.with_lane(lane, |lane| {
+            lane.fetching = false;
+            match read {
+                Err(error) => lane.error = Some(error),
+                Ok(fetched) => {
+                    for (number, buffers) in fetched {
+                        lane.set_fetched(number, buffers);
                     }
                 }
-            });
+            }
         });
     }
 
-    #[expect(clippy::type_complexity, reason = "item numbers and what was read for each")]
-    fn read(
-        &self,
-        items: &[(u64, Arc<Vec<StoredBlock>>)],
-    ) -> Result<Vec<(u64, Vec<Arc<Held<Buffer>>>)>> {
-        let all: Vec<&StoredBlock> = items.iter().flat_map(|(_, blocks)| blocks.iter()).collect();
-        let bytes = all.iter().map(|block| block.len()).sum();
-        let mut permit =
-            self.ledger.try_reserve(bytes).unwrap_or_else(|_| self.ledger.force(bytes));
-        let mut buffers = StoredBlock::read_all(&all)?.into_iter();
-        let fetched = items.iter().map(|(number, blocks)| {
-            let held = buffers.by_ref().take(blocks.len()).map(|buffer| {
-                let mut part = self.ledger.empty();
-                part.move_from(&mut permit, buffer.len());
-                Held::new(buffer, part)
-            });
-            (*number, held.collect())
-        });
-        Ok(fetched.collect())
+    fn read(&self, wanted: ToFetch) -> Result<Fetched> {
+        let (items, permit) = self.reserve_fetch(wanted);
+        let buffers = StoredBlock::read_all(&blocks_of(&items))?;
+        Ok(self.hold_fetched(&items, buffers, permit))
     }
+
+    async fn read_streams(&self, wanted: ToFetch) -> Result<Fetched> {
+        let (items, permit) = self.reserve_fetch(wanted);
+        let buffers = StoredBlock::stream_all(&blocks_of(&items)).await?;
+        Ok(self.hold_fetched(&items, buffers, permit))
+    }
+
+    /// Reserves the bytes to fetch. When the pool refuses, nothing is read ahead.
+    fn reserve_fetch(&self, wanted: ToFetch) -> (Vec<StoredItem>, Permit) {
+        let ToFetch { mut items, needed } = wanted;
+        let bytes_of = |items: &[StoredItem]| -> usize {
+            items.iter().flat_map(|(_, blocks)| blocks.iter()).map(StoredBlock::len).sum()
+        };
+        match self.ledger.try_reserve(bytes_of(&items)) {
+            Ok(permit) => (items, permit),
+            Err(_) => {
+                items.truncate(needed);
+                let permit = self.ledger.force(bytes_of(&items));
+                (items, permit)
+            }
+        }
+    }
+
+    fn hold_fetched(
+        &self,
+        items: &[StoredItem],
+        buffers: Vec<Buffer>,
+        mut permit: Permit,
+    ) -> Fetched {
+        let held = |buffer: Buffer| {
+            let mut part = self.ledger.empty();
+            part.move_from(&mut permit, buffer.len());
+            Held::new(buffer, part)
+        };
+        let mut held = buffers.into_iter().map(held);
+        let of_item =
+            |(number, blocks): &StoredItem| (*number, held.by_ref().take(blocks.len()).collect());
+        items.iter().map(of_item).collect()
+    }
+}
+
+fn blocks_of(items: &[StoredItem]) -> Vec<&StoredBlock> {
+    items.iter().flat_map(|(_, blocks)| blocks.iter()).collect()
+}
+
+fn read_panicked() -> Result<Fetched> {
+    Err(internal_datafusion_err!("the task that reads blocks panicked"))
 }
 
 impl Stream for LaneStream {
