@@ -10,6 +10,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::Exchange;
 use super::lane::Appended;
+use super::pressure::Relief;
 use crate::memory::{Permit, WORKING_SET_BYTES};
 use crate::partition::{Grouped, Routed, Router, Rows, Source};
 
@@ -251,11 +252,14 @@ impl Exchange {
             if self.ledger.held_bytes().saturating_add(missing) <= WORKING_SET_BYTES {
                 break;
             }
-            if !self.relieve(missing).await? {
-                if may_slice {
-                    return Ok(false);
+            match self.relieve(missing).await? {
+                Relief::Granted(permit) => {
+                    credit.merge(permit);
+                    return Ok(true);
                 }
-                break;
+                Relief::Freed => {}
+                Relief::Nothing if may_slice => return Ok(false),
+                Relief::Nothing => break,
             }
         }
         credit.merge(self.ledger.force(missing));

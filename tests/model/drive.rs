@@ -68,13 +68,7 @@ struct Consumer {
 impl Consumer {
     fn new(stream: SendableRecordBatchStream, intent: Intent, driver: &Arc<Notify>) -> Self {
         let flag = Flag { woken: AtomicBool::new(true), driver: Arc::clone(driver) };
-        Self {
-            stream: Some(stream),
-            intent,
-            flag: Arc::new(flag),
-            batches: vec![],
-            end: None,
-        }
+        Self { stream: Some(stream), intent, flag: Arc::new(flag), batches: vec![], end: None }
     }
 
     fn drop_stream(&mut self) {
