@@ -221,6 +221,10 @@ impl Exchange {
         }
         if self.open_lanes.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.abort();
+            // Tasks that are about to end may hold the exchange a little longer than its consumers.
+            if let Ok(mut pressure) = self.pressure.try_lock() {
+                pressure.release();
+            }
         }
     }
 
