@@ -225,12 +225,13 @@ fn a_pipe_is_read_like_a_file() {
         return;
     }
     let file = std::fs::File::open(golden_path("none_many_small.ifile")).unwrap();
-    let cat = Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().unwrap();
+    let mut cat = Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ifile"))
         .args(["verify", "/dev/stdin"])
-        .stdin(cat.stdout.unwrap())
+        .stdin(cat.stdout.take().unwrap())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("12000 records"));
+    assert!(cat.wait().unwrap().success());
 }
