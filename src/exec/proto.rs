@@ -113,6 +113,8 @@ impl PhysicalExtensionCodec for IFilePhysicalCodec {
                 .collect(),
         };
         buf.extend_from_slice(MAGIC);
-        message.encode_length_delimited(buf).map_err(|error| DataFusionError::External(Box::new(error)))
+        message
+            .encode_length_delimited(buf)
+            .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 }

@@ -39,7 +39,7 @@ pub(crate) enum Exchange {
 }
 
 /// What every other operator has enough of.
-pub(crate) const POOL_BYTES: usize = 400 << 20;
+pub(crate) const POOL_BYTES: usize = 48 << 20;
 
 /// Rows of a query, and what its exchanges spilled.
 pub(crate) struct Answer {
@@ -56,7 +56,8 @@ fn generate(table: Table) -> Arc<dyn TableProvider> {
     let session = SessionBuilder::new().with_scale_factor(SCALE).build().unwrap();
     let rows = session.get_scaling().get_row_count(table);
     // Dates are used from the middle of their table.
-    let rows = if matches!(table, Table::DateDim | Table::TimeDim) { rows } else { rows.min(MOST_ROWS) };
+    let rows =
+        if matches!(table, Table::DateDim | Table::TimeDim) { rows } else { rows.min(MOST_ROWS) };
     let part = |part: u64| {
         let (first, last) = (rows * part / PARTS + 1, rows * (part + 1) / PARTS);
         tables::batches(table, session.clone(), first, last).map(|batch| batch.unwrap()).collect()
