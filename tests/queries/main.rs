@@ -1,5 +1,13 @@
 //! Runs every query of `sql/` on a small scale with the stock exchange and with ours.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
 mod stock_and_ours_agree;
 mod support;
 
