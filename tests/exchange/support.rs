@@ -77,7 +77,8 @@ pub(crate) fn sorted_keys(batches: impl IntoIterator<Item = RecordBatch>) -> Vec
 }
 
 pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    plan.metrics().unwrap().sum_by_name(name).map_or(0, |value| value.as_usize())
+    let metrics = plan.metrics().unwrap();
+    metrics.sum(|metric| metric.value().name() == name).map_or(0, |value| value.as_usize())
 }
 
 /// Nothing is reserved, and no scratch space is used, once a query is over.
