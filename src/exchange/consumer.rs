@@ -1,5 +1,4 @@
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,10 +8,10 @@ use arrow::buffer::Buffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_datafusion_err};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
-use futures::{FutureExt, Stream};
+use futures::Stream;
 
 use super::lane::{Body, Item, Next, StoredItem, ToFetch};
 use super::{Exchange, ExchangeHandle};
@@ -156,25 +155,47 @@ fn join(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch
 
 type Fetched = Vec<(u64, Vec<Arc<Held<Buffer>>>)>;
 
+/// A fetch that runs; the consumer learns what came of it when this is dropped.
+struct Fetching {
+    exchange: Arc<Exchange>,
+    lane: usize,
+    /// `None` where the task panicked, or never ran because its runtime is gone.
+    read: Option<Result<Fetched>>,
+}
+
+impl Fetching {
+    fn end(mut self, read: Result<Fetched>) {
+        self.read = Some(read);
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        let cancelled = || Err(exec_datafusion_err!("the task that reads blocks was cancelled"));
+        self.exchange.fetched(self.lane, self.read.take().unwrap_or_else(cancelled));
+    }
+}
+
 impl Exchange {
     /// Reads blocks and leaves them in the lane, which wakes its consumer: on a blocking thread, or
     /// in a task where the backend gives streams, which may need the blocking threads themselves.
     fn fetch(self: &Arc<Self>, lane: usize, wanted: ToFetch) {
-        let exchange = Arc::clone(self);
+        let fetching = Fetching { exchange: Arc::clone(self), lane, read: None };
         let time = self.plan.metrics.read_time.clone();
-        if wanted.items.iter().flat_map(|(_, blocks)| blocks.iter()).any(StoredBlock::is_streamed) {
+        let blocks = || wanted.items.iter().flat_map(|(_, blocks)| blocks.iter());
+        if blocks().any(StoredBlock::is_streamed) {
             tokio::spawn(async move {
                 let timer = time.timer();
-                let read = AssertUnwindSafe(exchange.read_streams(wanted)).catch_unwind().await;
+                let read = fetching.exchange.read_streams(wanted).await;
                 timer.done();
-                exchange.fetched(lane, read.unwrap_or_else(|_| read_panicked()));
+                fetching.end(read);
             });
         } else {
             tokio::task::spawn_blocking(move || {
                 let timer = time.timer();
-                let read = std::panic::catch_unwind(AssertUnwindSafe(|| exchange.read(wanted)));
+                let read = fetching.exchange.read(wanted);
                 timer.done();
-                exchange.fetched(lane, read.unwrap_or_else(|_| read_panicked()));
+                fetching.end(read);
             });
         }
     }
@@ -241,10 +262,6 @@ impl Exchange {
 
 fn blocks_of(items: &[StoredItem]) -> Vec<&StoredBlock> {
     items.iter().flat_map(|(_, blocks)| blocks.iter()).collect()
-}
-
-fn read_panicked() -> Result<Fetched> {
-    Err(internal_datafusion_err!("the task that reads blocks panicked"))
 }
 
 impl Stream for LaneStream {

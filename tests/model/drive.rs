@@ -134,6 +134,11 @@ impl Driver {
         Self { consumers, driver, rng: Rng::new(case.seed ^ 0x5eed) }
     }
 
+    /// Polls every consumer once.
+    pub(crate) fn poll_all(&mut self) {
+        self.consumers.iter_mut().for_each(Consumer::poll);
+    }
+
     /// Takes `steps` random steps.
     pub(crate) async fn steps(&mut self, world: &World, steps: usize) {
         for _ in 0..steps {

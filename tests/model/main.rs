@@ -25,7 +25,9 @@ mod watchdog;
 mod world;
 
 mod a_case_repeats_by_its_numbers;
+mod a_runtime_that_is_gone;
 mod cancelled_anywhere_leaves_nothing;
 mod disks_that_fail;
 mod random_schedules;
+mod refused_runs_are_of_a_useful_size;
 mod streams_dropped_unpolled;

@@ -84,7 +84,7 @@ impl World {
             .into_iter()
             .enumerate()
             .map(|(input, batches)| {
-                let last = batches.last().cloned();
+                let last = batches.iter().rfind(|batch| batch.num_rows() > 0).cloned();
                 let mut events: Vec<_> = batches.into_iter().map(Event::Batch).collect();
                 events.extend(match (input, case.ending) {
                     (0, Ending::Error) => Some(Event::Error(SCRIPTED.to_owned())),
@@ -161,7 +161,8 @@ impl World {
     }
 
     pub(crate) fn metric(&self, name: &str) -> usize {
-        self.plan.metrics().unwrap().sum_by_name(name).map_or(0, |value| value.as_usize())
+        let metrics = self.plan.metrics().unwrap();
+        metrics.sum(|metric| metric.value().name() == name).map_or(0, |value| value.as_usize())
     }
 }
 
