@@ -8,6 +8,14 @@
 //! Prints medians of CPU seconds per GB of Arrow rows and of wall time. CPU time is that of all
 //! threads of the process.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a bench that cannot go on has failed"
+)]
+
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -1,5 +1,4 @@
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,12 +8,12 @@ use arrow::buffer::Buffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_datafusion_err};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
 use futures::Stream;
 
-use super::lane::{Body, Item, Next};
+use super::lane::{Body, Item, Next, StoredItem, ToFetch};
 use super::{Exchange, ExchangeHandle};
 use crate::block::{BlockDecoder, BlockHeader, DecodeLimits};
 use crate::memory::{Held, Permit};
@@ -30,7 +29,7 @@ pub(crate) struct LaneStream {
     lane: usize,
     schema: SchemaRef,
     decoder: Option<BlockDecoder>,
-    /// Batches that could not be joined to one: dictionary keys that would overflow.
+    /// Batches that could not be joined to one: dictionary keys or offsets that would overflow.
     ready: VecDeque<RecordBatch>,
     metrics: Option<BaselineMetrics>,
 }
@@ -62,22 +61,22 @@ impl LaneStream {
             let Some(handle) = &self.handle else { return Poll::Ready(Ok(None)) };
             let exchange = Arc::clone(&handle.0.exchange);
             match ready!(exchange.poll_lane(self.lane, cx))? {
-                Next::Items(items) => self.ready = self.assemble(&exchange, items)?.into(),
-                Next::Fetch(blocks) => exchange.fetch(self.lane, blocks),
+                Next::Items(items) => self.ready = self.assemble(&exchange, &items)?.into(),
+                Next::Fetch(wanted) => exchange.fetch(self.lane, wanted),
                 Next::Wait | Next::Done => return Poll::Ready(Ok(None)),
             }
         }
     }
 
     /// Makes the batch of one window out of its items.
-    fn assemble(&mut self, exchange: &Exchange, items: Vec<Item>) -> Result<Vec<RecordBatch>> {
-        if let [Item { body: Body::Batch(batch), .. }] = items.as_slice() {
+    fn assemble(&mut self, exchange: &Exchange, items: &[Item]) -> Result<Vec<RecordBatch>> {
+        if let [Item { body: Body::Batch(batch), .. }] = items {
             return Ok(vec![batch.value.clone()]);
         }
         let timer = exchange.plan.metrics.decode_time.timer();
         let mut batches = Vec::with_capacity(items.len());
         let mut working = exchange.ledger.empty();
-        for item in &items {
+        for item in items {
             match &item.body {
                 Body::Batch(batch) => batches.push(batch.value.clone()),
                 Body::Blocks(blocks) => {
@@ -139,85 +138,129 @@ fn decode(
     })
 }
 
-/// One batch of all rows, or the batches as they are where dictionary keys would overflow.
+/// One batch of all rows, or the batches as they are where dictionary keys or offsets would
+/// overflow.
 fn join(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
     if batches.len() == 1 {
         return Ok(batches);
     }
     match concat_batches(schema, &batches) {
         Ok(batch) => Ok(vec![batch]),
-        Err(ArrowError::DictionaryKeyOverflowError) => Ok(batches),
+        Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_)) => {
+            Ok(batches)
+        }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Item numbers and where their blocks are.
-type ToFetch = Vec<(u64, Arc<Vec<StoredBlock>>)>;
+type Fetched = Vec<(u64, Vec<Arc<Held<Buffer>>>)>;
 
-impl Exchange {
-    /// Reads blocks in the background and leaves them in the lane, which wakes its consumer. Local
-    /// files are read on a blocking thread.
-    fn fetch(self: &Arc<Self>, lane: usize, items: ToFetch) {
-        let exchange = Arc::clone(self);
-        let timer = self.plan.metrics.read_time.clone();
-        if items.iter().any(|(_, blocks)| blocks.iter().any(StoredBlock::is_streamed)) {
-            tokio::spawn(async move {
-                let timer = timer.timer();
-                let permit = exchange.read_permit(&items);
-                let read = StoredBlock::read_streamed(&all_blocks(&items)).await;
-                timer.done();
-                exchange.set_fetched(lane, &items, permit, read);
-            });
-            return;
-        }
-        tokio::task::spawn_blocking(move || {
-            let timer = timer.timer();
-            let permit = exchange.read_permit(&items);
-            let read = std::panic::catch_unwind(AssertUnwindSafe(|| {
-                StoredBlock::read_all(&all_blocks(&items))
-            }));
-            timer.done();
-            let read = read.unwrap_or_else(|_| {
-                Err(internal_datafusion_err!("the task that reads blocks panicked"))
-            });
-            exchange.set_fetched(lane, &items, permit, read);
-        });
-    }
+/// A fetch that runs; the consumer learns what came of it when this is dropped.
+struct Fetching {
+    exchange: Arc<Exchange>,
+    lane: usize,
+    /// `None` where the task panicked, or never ran because its runtime is gone.
+    read: Option<Result<Fetched>>,
+}
 
-    fn read_permit(&self, items: &ToFetch) -> Permit {
-        let bytes = all_blocks(items).iter().map(|block| block.len()).sum();
-        self.ledger.try_reserve(bytes).unwrap_or_else(|_| self.ledger.force(bytes))
-    }
-
-    fn set_fetched(
-        &self,
-        lane: usize,
-        items: &ToFetch,
-        mut permit: Permit,
-        read: Result<Vec<Buffer>>,
-    ) {
-        self.with_lane(lane, |lane| {
-            lane.fetching = false;
-            let mut buffers = match read {
-                Ok(buffers) => buffers.into_iter(),
-                Err(error) => {
-                    lane.error = Some(error);
-                    return;
-                }
-            };
-            for (number, blocks) in items {
-                let held = buffers.by_ref().take(blocks.len()).map(|buffer| {
-                    let mut part = self.ledger.empty();
-                    part.move_from(&mut permit, buffer.len());
-                    Held::new(buffer, part)
-                });
-                lane.set_fetched(*number, held.collect());
-            }
-        });
+impl Fetching {
+    fn end(mut self, read: Result<Fetched>) {
+        self.read = Some(read);
     }
 }
 
-fn all_blocks(items: &ToFetch) -> Vec<&StoredBlock> {
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        let cancelled = || Err(exec_datafusion_err!("the task that reads blocks was cancelled"));
+        self.exchange.fetched(self.lane, self.read.take().unwrap_or_else(cancelled));
+    }
+}
+
+impl Exchange {
+    /// Reads blocks and leaves them in the lane, which wakes its consumer: on a blocking thread, or
+    /// in a task where the backend gives streams, which may need the blocking threads themselves.
+    fn fetch(self: &Arc<Self>, lane: usize, wanted: ToFetch) {
+        let fetching = Fetching { exchange: Arc::clone(self), lane, read: None };
+        let time = self.plan.metrics.read_time.clone();
+        let blocks = || wanted.items.iter().flat_map(|(_, blocks)| blocks.iter());
+        if blocks().any(StoredBlock::is_streamed) {
+            tokio::spawn(async move {
+                let timer = time.timer();
+                let read = fetching.exchange.read_streams(wanted).await;
+                timer.done();
+                fetching.end(read);
+            });
+        } else {
+            tokio::task::spawn_blocking(move || {
+                let timer = time.timer();
+                let read = fetching.exchange.read(wanted);
+                timer.done();
+                fetching.end(read);
+            });
+        }
+    }
+
+    fn fetched(&self, lane: usize, read: Result<Fetched>) {
+        self.with_lane(lane, |lane| {
+            lane.fetching = false;
+            match read {
+                Err(error) => lane.error = Some(error),
+                Ok(fetched) => {
+                    for (number, buffers) in fetched {
+                        lane.set_fetched(number, buffers);
+                    }
+                }
+            }
+        });
+    }
+
+    fn read(&self, wanted: ToFetch) -> Result<Fetched> {
+        let (items, permit) = self.reserve_fetch(wanted);
+        let buffers = StoredBlock::read_all(&blocks_of(&items))?;
+        Ok(self.hold_fetched(&items, buffers, permit))
+    }
+
+    async fn read_streams(&self, wanted: ToFetch) -> Result<Fetched> {
+        let (items, permit) = self.reserve_fetch(wanted);
+        let buffers = StoredBlock::stream_all(&blocks_of(&items)).await?;
+        Ok(self.hold_fetched(&items, buffers, permit))
+    }
+
+    /// Reserves the bytes to fetch. When the pool refuses, nothing is read ahead.
+    fn reserve_fetch(&self, wanted: ToFetch) -> (Vec<StoredItem>, Permit) {
+        let ToFetch { mut items, needed } = wanted;
+        let bytes_of = |items: &[StoredItem]| -> usize {
+            items.iter().flat_map(|(_, blocks)| blocks.iter()).map(StoredBlock::len).sum()
+        };
+        match self.ledger.try_reserve(bytes_of(&items)) {
+            Ok(permit) => (items, permit),
+            Err(_) => {
+                items.truncate(needed);
+                let permit = self.ledger.force(bytes_of(&items));
+                (items, permit)
+            }
+        }
+    }
+
+    fn hold_fetched(
+        &self,
+        items: &[StoredItem],
+        buffers: Vec<Buffer>,
+        mut permit: Permit,
+    ) -> Fetched {
+        let held = |buffer: Buffer| {
+            let mut part = self.ledger.empty();
+            part.move_from(&mut permit, buffer.len());
+            Held::new(buffer, part)
+        };
+        let mut held = buffers.into_iter().map(held);
+        let of_item =
+            |(number, blocks): &StoredItem| (*number, held.by_ref().take(blocks.len()).collect());
+        items.iter().map(of_item).collect()
+    }
+}
+
+fn blocks_of(items: &[StoredItem]) -> Vec<&StoredBlock> {
     items.iter().flat_map(|(_, blocks)| blocks.iter()).collect()
 }
 

@@ -50,7 +50,6 @@ pub(super) enum Body {
 
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) rows: usize,
     pub(super) body: Body,
     ends_window: bool,
 }
@@ -90,12 +89,22 @@ impl Weight {
 pub(super) enum Next {
     /// The items of one output batch.
     Items(Vec<Item>),
-    /// Blocks to fetch from scratch before there is a batch: item numbers and where they are.
-    Fetch(Vec<(u64, Arc<Vec<StoredBlock>>)>),
+    /// Blocks to fetch from scratch before there is a batch.
+    Fetch(ToFetch),
     /// Nothing yet.
     Wait,
     /// No more rows.
     Done,
+}
+
+/// The number of an item and where its blocks are.
+pub(super) type StoredItem = (u64, Arc<Vec<StoredBlock>>);
+
+/// Stored items to fetch.
+pub(super) struct ToFetch {
+    pub(super) items: Vec<StoredItem>,
+    /// How many of the items the next batch needs. The others are read ahead.
+    pub(super) needed: usize,
 }
 
 /// What became of an append.
@@ -224,8 +233,7 @@ impl Lane {
     }
 
     fn push_item(&mut self, shape: &LaneShape, batch: RecordBatch, permit: Permit, full: bool) {
-        let rows = batch.num_rows();
-        self.open_window_rows += rows;
+        self.open_window_rows += batch.num_rows();
         self.open_window_bytes += permit.bytes();
         let ends_window = full || shape.eager || self.open_window_bytes >= shape.batch_bytes;
         if ends_window {
@@ -234,7 +242,7 @@ impl Lane {
         }
         let body = Body::Batch(Held::new(batch, permit));
         self.queued.add(body.weight());
-        self.queue.push_back(Item { rows, body, ends_window });
+        self.queue.push_back(Item { body, ends_window });
     }
 
     /// Moves the staged rows to the queue. `full` says whether their window ends with them.
@@ -288,7 +296,7 @@ impl Lane {
             return Ok(Next::Wait);
         }
         let wanted = self.to_fetch(read_ahead);
-        if !wanted.is_empty() {
+        if wanted.needed > 0 {
             self.fetching = true;
             return Ok(Next::Fetch(wanted));
         }
@@ -307,18 +315,18 @@ impl Lane {
     }
 
     /// When the first window lacks stored blocks: those, and more up to `read_ahead` bytes.
-    fn to_fetch(&self, read_ahead: usize) -> Vec<(u64, Arc<Vec<StoredBlock>>)> {
-        let mut wanted = Vec::new();
+    fn to_fetch(&self, read_ahead: usize) -> ToFetch {
+        let mut wanted = ToFetch { items: Vec::new(), needed: 0 };
         let mut bytes = 0;
         let mut in_window = true;
         for (number, item) in (self.head..).zip(&self.queue) {
             if let Body::Stored { blocks, fetched: None, .. } = &item.body {
-                let more: usize = blocks.iter().map(StoredBlock::len).sum();
-                if !in_window && (wanted.is_empty() || bytes + more > read_ahead) {
+                bytes += blocks.iter().map(StoredBlock::len).sum::<usize>();
+                if !in_window && (wanted.needed == 0 || bytes > read_ahead) {
                     break;
                 }
-                bytes += more;
-                wanted.push((number, Arc::clone(blocks)));
+                wanted.items.push((number, Arc::clone(blocks)));
+                wanted.needed += usize::from(in_window);
             } else if !in_window {
                 break;
             }

@@ -65,12 +65,22 @@ impl Pressure {
     }
 }
 
+/// What [`Exchange::relieve`] came to.
+pub(super) enum Relief {
+    /// What was asked for. It is handed over, since a pool may refuse the next time.
+    Granted(Permit),
+    /// Some memory was freed.
+    Freed,
+    /// There is nothing to free.
+    Nothing,
+}
+
 impl Exchange {
-    /// Frees memory for `bytes` more. Returns whether anything was freed.
-    pub(super) async fn relieve(&self, bytes: usize) -> Result<bool> {
+    /// Frees memory for `bytes` more.
+    pub(super) async fn relieve(&self, bytes: usize) -> Result<Relief> {
         let mut pressure = self.pressure.lock().await;
-        if self.ledger.try_reserve(bytes).is_ok() {
-            return Ok(true);
+        if let Ok(permit) = self.ledger.try_reserve(bytes) {
+            return Ok(Relief::Granted(permit));
         }
         let arrow = self.total(|cell| &cell.arrow_bytes);
         let blocks = self.total(|cell| &cell.block_bytes);
@@ -84,13 +94,10 @@ impl Exchange {
         } else {
             false
         };
-        if freed {
-            return Ok(true);
-        }
-        if self.write_run(&mut pressure).await? {
-            return Ok(true);
-        }
-        Ok(self.encode_largest(&mut pressure, bytes.max(arrow)).await? > 0)
+        let freed = freed
+            || self.write_run(&mut pressure).await?
+            || self.encode_largest(&mut pressure, bytes.max(arrow)).await? > 0;
+        Ok(if freed { Relief::Freed } else { Relief::Nothing })
     }
 
     fn total(&self, bytes: impl Fn(&super::LaneCell) -> &std::sync::atomic::AtomicUsize) -> usize {

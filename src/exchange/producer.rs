@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{FutureExt, StreamExt};
 
 use super::Exchange;
 use super::lane::Appended;
+use super::pressure::Relief;
 use crate::memory::{Permit, WORKING_SET_BYTES};
 use crate::partition::{Grouped, Routed, Router, Rows, Source};
 
@@ -41,17 +42,23 @@ impl Exchange {
             let router = Router::try_new(&self.plan.partitioning, turn, count)?;
             tasks.push((input, stream, router));
         }
-        let mut producers = self.producers.lock();
-        for (input, stream, router) in tasks {
+        let spawn = |(input, stream, router)| {
+            let unfinished = Unfinished { exchange: Some(Arc::clone(self)), input };
             let exchange = Arc::clone(self);
-            producers.push(SpawnedTask::spawn(async move {
+            SpawnedTask::spawn(async move {
                 let work = AssertUnwindSafe(exchange.run_input(input, stream, router));
                 let outcome = work.catch_unwind().await;
                 let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref(), input)));
+                unfinished.end();
                 if let Err(error) = outcome.and_then(|()| exchange.end_input(input)) {
                     exchange.fail(error);
                 }
-            }));
+            })
+        };
+        let spawned = tasks.into_iter().map(spawn).collect();
+        *self.producers.lock() = spawned;
+        if self.failure.get().is_some() {
+            self.abort();
         }
         Ok(())
     }
@@ -183,7 +190,7 @@ impl Exchange {
                     most = usize::MAX;
                 }
                 Appended::Needs { bytes, rows: count } => {
-                    let slice = bytes > WORKING_SET_BYTES / 4 && count > 1;
+                    let slice = bytes > self.working_set_bytes() / 4 && count > 1;
                     if !self.extend(credit, bytes, slice).await? {
                         most = count / 2;
                     }
@@ -240,6 +247,11 @@ impl Exchange {
         Ok(())
     }
 
+    /// What may be held although the pool refuses: the rows of a block, which may be small.
+    fn working_set_bytes(&self) -> usize {
+        WORKING_SET_BYTES.min(self.plan.options.block_bytes)
+    }
+
     /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
     /// With nothing left to spill the bytes are taken all the same, or false is returned when the
     /// caller can do with fewer (`may_slice`).
@@ -253,18 +265,47 @@ impl Exchange {
                     return Ok(true);
                 }
             }
-            if self.ledger.held_bytes().saturating_add(missing) <= WORKING_SET_BYTES {
+            if self.ledger.held_bytes().saturating_add(missing) <= self.working_set_bytes() {
                 break;
             }
-            if !self.relieve(missing).await? {
-                if may_slice {
-                    return Ok(false);
+            match self.relieve(missing).await? {
+                Relief::Granted(permit) => {
+                    credit.merge(permit);
+                    return Ok(true);
                 }
-                break;
+                Relief::Freed => {}
+                Relief::Nothing if may_slice => return Ok(false),
+                Relief::Nothing => break,
             }
         }
         credit.merge(self.ledger.force(missing));
         Ok(true)
+    }
+}
+
+/// Fails the exchange when a producer is dropped before its end: the runtime that it ran on is gone,
+/// and consumers that run on another would wait for ever. Where the exchange aborted it, no consumer
+/// is left or it has failed already.
+struct Unfinished {
+    /// `None` once the producer has ended.
+    exchange: Option<Arc<Exchange>>,
+    input: usize,
+}
+
+impl Unfinished {
+    fn end(mut self) {
+        self.exchange = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            exchange.fail(exec_datafusion_err!(
+                "the task that reads input partition {} of the exchange was cancelled",
+                self.input
+            ));
+        }
     }
 }
 

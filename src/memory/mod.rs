@@ -25,6 +25,6 @@ mod merge_pool;
 pub(crate) use ledger::{Held, Ledger, Permit};
 pub(crate) use merge_pool::MergePool;
 
-/// Bytes that an exchange may hold although the pool refuses them, so that rows leave in blocks of
-/// a useful size.
+/// Most bytes that an exchange may hold although the pool refuses them, so that rows leave in
+/// blocks of a useful size; fewer where `ifile.block_bytes` asks for smaller ones.
 pub(crate) const WORKING_SET_BYTES: usize = 1024 * 1024;

@@ -1,11 +1,10 @@
 use std::fmt;
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::{SpillFile, SpillWriter};
 use futures::StreamExt;
@@ -61,32 +60,37 @@ impl ScratchFile {
         self.local.is_some()
     }
 
-    /// Reads `len` bytes at `offset` of the local file.
+    /// Reads `len` bytes at `offset`.
     fn read(&self, offset: u64, len: usize) -> Result<Buffer> {
-        let file = self.local.as_ref().ok_or_else(|| {
-            internal_datafusion_err!("{} has no local path to read from", self.name)
-        })?;
-        let mut bytes = vec![0; len];
-        match file.read_exact_at(&mut bytes, offset) {
-            Ok(()) => Ok(Buffer::from_vec(bytes)),
-            Err(error) => Err(self.failed_read(error.into(), offset, len)),
-        }
+        let read = match &self.local {
+            Some(file) => {
+                let mut bytes = vec![0; len];
+                file.read_exact_at(&mut bytes, offset)
+                    .map(|()| Buffer::from_vec(bytes))
+                    .map_err(DataFusionError::from)
+            }
+            None => internal_err!("a file without a path is read as a stream"),
+        };
+        read.map_err(|error| self.failed_read(offset, len, error))
     }
 
-    /// Reads `len` bytes at `offset` of a file without a local path, from its start.
+    /// Reads `len` bytes at `offset` from the stream of a file without a path.
+    async fn stream(&self, offset: u64, len: usize) -> Result<Buffer> {
+        let read = self.read_stream(offset, len).await;
+        read.map_err(|error| self.failed_read(offset, len, error))
+    }
+
+    fn failed_read(&self, offset: u64, len: usize, error: DataFusionError) -> DataFusionError {
+        error.context(format!("reading {len} bytes at offset {offset} of {}", self.name))
+    }
+
     async fn read_stream(&self, offset: u64, len: usize) -> Result<Buffer> {
-        let mut skip = usize::try_from(offset)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let mut skip = to_usize(offset)?;
         let mut bytes = Vec::with_capacity(len);
         let mut stream = self.spill.read_stream()?;
         while bytes.len() < len {
-            let chunk = match stream.next().await {
-                Some(Ok(chunk)) => chunk,
-                Some(Err(error)) => return Err(self.failed_read(error, offset, len)),
-                None => {
-                    let short = io::Error::from(io::ErrorKind::UnexpectedEof);
-                    return Err(self.failed_read(short.into(), offset, len));
-                }
+            let Some(chunk) = stream.next().await.transpose()? else {
+                return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
             };
             let rest = chunk.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(chunk.len());
@@ -95,10 +99,10 @@ impl ScratchFile {
         }
         Ok(Buffer::from_vec(bytes))
     }
+}
 
-    fn failed_read(&self, error: DataFusionError, offset: u64, len: usize) -> DataFusionError {
-        error.context(format!("reading {len} bytes at offset {offset} of {}", self.name))
-    }
+fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|error| DataFusionError::External(Box::new(error)))
 }
 
 /// A block in a scratch file. The file lives as long as one of its blocks.
@@ -121,52 +125,42 @@ impl StoredBlock {
         format!("partition {}, offset {} of {}", self.partition, self.offset, self.file.name)
     }
 
-    /// Reads `blocks`, those that lie next to each other together.
+    /// Whether the block is read by [`stream_all`](Self::stream_all) rather than by
+    /// [`read_all`](Self::read_all): its file has no path.
+    pub(crate) fn is_streamed(&self) -> bool {
+        !self.file.has_path()
+    }
+
+    /// Reads `blocks`, those that lie next to each other together. Blocks the thread.
     ///
     /// # Errors
     /// Those of the file, naming it, the offset and the length.
     pub(crate) fn read_all(blocks: &[&StoredBlock]) -> Result<Vec<Buffer>> {
         let mut buffers = Vec::with_capacity(blocks.len());
-        let mut rest = blocks;
-        while let Some((first, _)) = rest.split_first() {
-            let mut end = first.end();
-            let mut count = 1;
-            for next in rest.get(1..).unwrap_or_default() {
-                let near = next.offset.checked_sub(end).is_some_and(|gap| gap <= MAX_READ_GAP);
-                if !near || !Arc::ptr_eq(&first.file, &next.file) {
-                    break;
-                }
-                end = next.end();
-                count += 1;
+        for group in neighbours(blocks) {
+            let (offset, len) = extent(group)?;
+            if let Some(first) = group.first() {
+                cut(&first.file.read(offset, len)?, group, offset, &mut buffers)?;
             }
-            let (group, others) = rest.split_at(count);
-            let len = usize::try_from(end - first.offset)
-                .map_err(|error| DataFusionError::External(Box::new(error)))?;
-            let bytes = first.file.read(first.offset, len)?;
-            for block in group {
-                let start = usize::try_from(block.offset - first.offset)
-                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
-                buffers.push(bytes.slice_with_length(start, block.len));
-            }
-            rest = others;
         }
         Ok(buffers)
     }
 
-    /// Whether the block is in a file without a local path, which only
-    /// [`read_streamed`](Self::read_streamed) reads.
-    pub(crate) fn is_streamed(&self) -> bool {
-        !self.file.has_path()
-    }
-
-    /// Reads `blocks` from files without a local path.
+    /// Reads `blocks` of files without a path as [`read_all`](Self::read_all) reads others.
     ///
     /// # Errors
     /// Those of the backend, naming the file, the offset and the length.
-    pub(crate) async fn read_streamed(blocks: &[&StoredBlock]) -> Result<Vec<Buffer>> {
+    pub(crate) async fn stream_all(blocks: &[&StoredBlock]) -> Result<Vec<Buffer>> {
         let mut buffers = Vec::with_capacity(blocks.len());
-        for block in blocks {
-            buffers.push(block.file.read_stream(block.offset, block.len).await?);
+        for group in neighbours(blocks) {
+            let (offset, len) = extent(group)?;
+            let Some(first) = group.first() else { continue };
+            // A backend may give files of both kinds; its local ones do not wait long.
+            let bytes = match first.is_streamed() {
+                true => first.file.stream(offset, len).await?,
+                false => first.file.read(offset, len)?,
+            };
+            cut(&bytes, group, offset, &mut buffers)?;
         }
         Ok(buffers)
     }
@@ -174,4 +168,35 @@ impl StoredBlock {
     fn end(&self) -> u64 {
         self.offset + self.len as u64
     }
+}
+
+/// Runs of `blocks` that one read serves: of one file, and near each other.
+fn neighbours<'a, 'b>(
+    blocks: &'a [&'b StoredBlock],
+) -> impl Iterator<Item = &'a [&'b StoredBlock]> {
+    blocks.chunk_by(|block, next| {
+        let gap = next.offset.checked_sub(block.end());
+        Arc::ptr_eq(&block.file, &next.file) && gap.is_some_and(|gap| gap <= MAX_READ_GAP)
+    })
+}
+
+/// Offset and length of what `group` spans.
+fn extent(group: &[&StoredBlock]) -> Result<(u64, usize)> {
+    let start = group.first().map_or(0, |block| block.offset);
+    let end = group.last().map_or(0, |block| block.end());
+    Ok((start, to_usize(end.saturating_sub(start))?))
+}
+
+/// Cuts `bytes`, read at `offset`, into the blocks of `group`.
+fn cut(
+    bytes: &Buffer,
+    group: &[&StoredBlock],
+    offset: u64,
+    buffers: &mut Vec<Buffer>,
+) -> Result<()> {
+    for block in group {
+        let start = to_usize(block.offset - offset)?;
+        buffers.push(bytes.slice_with_length(start, block.len));
+    }
+    Ok(())
 }

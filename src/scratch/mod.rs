@@ -5,8 +5,9 @@
 //! and given back when a file is dropped; a file rotates at `max_spill_file_size_bytes` and is
 //! dropped with the last block that somebody may still read.
 //!
-//! Writing and reading block: the exchange calls them on blocking threads. A backend without a local
-//! path is read asynchronously, as a stream from its start: slower, with the same rows.
+//! All functions here block: the exchange calls them on blocking threads. The one exception reads a
+//! backend without local paths, as a stream from its start, which is slower and gives the same rows:
+//! such a stream may need a blocking thread of its own, and there may be only one.
 
 mod file;
 mod run;

@@ -182,7 +182,9 @@ impl RunWriter {
     fn close_file(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         open.sink.flush().map_err(|error| failed_write(&open.file, open.end, error))?;
-        open.sink.get_mut().0.finish()
+        open.sink.get_mut().0.finish().map_err(|error| {
+            error.context(format!("finishing {} at offset {}", open.file.name(), open.end))
+        })
     }
 }
 

@@ -1,5 +1,13 @@
 //! The exchange, driven through plans: one behaviour per file.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
 mod support;
 
 mod a_dropped_runtime_leaves_nothing;
@@ -7,6 +15,7 @@ mod a_limit_stops_the_inputs;
 mod batches_have_the_session_size;
 mod disk_quota;
 mod each_partition_executes_once;
+mod every_type_passes_or_is_refused;
 mod faults_of_inputs;
 mod float_keys;
 mod hash_exchange_keeps_every_row;

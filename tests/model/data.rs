@@ -152,9 +152,8 @@ impl Maker {
                 Arc::new(StructArray::new(struct_fields(), columns, Some(valid.into())))
             }
             Kind::Decimal => {
-                let values: Decimal128Array = (0..rows)
-                    .map(|_| maybe(rng, |rng| i128::from(rng.next() as i64)))
-                    .collect();
+                let values: Decimal128Array =
+                    (0..rows).map(|_| maybe(rng, |rng| i128::from(rng.next() as i64))).collect();
                 Arc::new(values.with_precision_and_scale(20, 3).unwrap())
             }
             Kind::Boolean => {

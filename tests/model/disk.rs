@@ -47,7 +47,10 @@ pub(crate) enum Disk {
     /// A backend of files with paths.
     Local(Fault),
     /// A backend without paths, whose streams need a blocking thread where `blocking` says so.
-    Remote { fault: Fault, blocking: bool },
+    Remote {
+        fault: Fault,
+        blocking: bool,
+    },
 }
 
 pub(crate) struct FaultyDisk {

@@ -68,13 +68,7 @@ struct Consumer {
 impl Consumer {
     fn new(stream: SendableRecordBatchStream, intent: Intent, driver: &Arc<Notify>) -> Self {
         let flag = Flag { woken: AtomicBool::new(true), driver: Arc::clone(driver) };
-        Self {
-            stream: Some(stream),
-            intent,
-            flag: Arc::new(flag),
-            batches: vec![],
-            end: None,
-        }
+        Self { stream: Some(stream), intent, flag: Arc::new(flag), batches: vec![], end: None }
     }
 
     fn drop_stream(&mut self) {
@@ -138,6 +132,11 @@ impl Driver {
             })
             .collect();
         Self { consumers, driver, rng: Rng::new(case.seed ^ 0x5eed) }
+    }
+
+    /// Polls every consumer once.
+    pub(crate) fn poll_all(&mut self) {
+        self.consumers.iter_mut().for_each(Consumer::poll);
     }
 
     /// Takes `steps` random steps.

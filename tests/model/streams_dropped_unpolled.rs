@@ -11,12 +11,8 @@ fn an_output_that_is_dropped_unpolled_holds_nothing() {
     for (preserve_order, dropped) in [(false, 0), (false, 3), (true, 0), (true, 3)] {
         let mut intents = vec![Intent::Drain; 4];
         intents[dropped] = Intent::DropAfter(0);
-        let case = Case {
-            preserve_order,
-            intents,
-            refusals: Refusals::Always,
-            ..Case::plain(1, 3, 4)
-        };
+        let case =
+            Case { preserve_order, intents, refusals: Refusals::Always, ..Case::plain(1, 3, 4) };
         watched(&case.clone(), move || {
             let world = World::new(&case);
             let received = run_in_steps(&case, &world);

@@ -13,9 +13,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::physical_expr::expressions::col;
-use datafusion::physical_expr::{
-    LexOrdering, Partitioning, PhysicalSortExpr, RangePartitioning,
-};
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, RangePartitioning};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::repartition::BatchPartitioner;
@@ -86,7 +84,7 @@ impl World {
             .into_iter()
             .enumerate()
             .map(|(input, batches)| {
-                let last = batches.last().cloned();
+                let last = batches.iter().rfind(|batch| batch.num_rows() > 0).cloned();
                 let mut events: Vec<_> = batches.into_iter().map(Event::Batch).collect();
                 events.extend(match (input, case.ending) {
                     (0, Ending::Error) => Some(Event::Error(SCRIPTED.to_owned())),
@@ -109,10 +107,7 @@ impl World {
         let mut config = SessionConfig::new().with_batch_size(case.batch_rows);
         config
             .options_mut()
-            .set(
-                "datafusion.execution.max_spill_file_size_bytes",
-                &case.file_bytes.to_string(),
-            )
+            .set("datafusion.execution.max_spill_file_size_bytes", &case.file_bytes.to_string())
             .unwrap();
         let context = TaskContext::default().with_session_config(config);
         Self {
@@ -166,7 +161,8 @@ impl World {
     }
 
     pub(crate) fn metric(&self, name: &str) -> usize {
-        self.plan.metrics().unwrap().sum_by_name(name).map_or(0, |value| value.as_usize())
+        let metrics = self.plan.metrics().unwrap();
+        metrics.sum(|metric| metric.value().name() == name).map_or(0, |value| value.as_usize())
     }
 }
 
@@ -252,8 +248,7 @@ fn expect(
             BatchPartitioner::try_new(partitioning.clone(), Time::new(), turn, case.inputs)
                 .unwrap();
         for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
-            for (id, values) in Expected::ids_of(batch).into_iter().zip(expected.values_of(batch))
-            {
+            for (id, values) in Expected::ids_of(batch).into_iter().zip(expected.values_of(batch)) {
                 expected.rows.insert(id, (input, values));
             }
             let place = |output: usize, part: RecordBatch| {
