@@ -67,11 +67,17 @@ fn scanned(plan: &Arc<dyn ExecutionPlan>) -> Scanned {
             let metrics = node.metrics().unwrap();
             scanned.output_rows += metrics.output_rows().unwrap();
             for metric in metrics.iter() {
-                if let MetricValue::PruningMetrics { name, pruning_metrics } = metric.value()
-                    && name.contains("row_groups")
-                {
-                    scanned.pruned_row_groups += pruning_metrics.pruned();
-                }
+                scanned.pruned_row_groups += match metric.value() {
+                    MetricValue::PruningMetrics { name, pruning_metrics }
+                        if name.contains("row_groups") =>
+                    {
+                        pruning_metrics.pruned()
+                    }
+                    MetricValue::Count { name, count } if name.contains("row_groups_pruned") => {
+                        count.value()
+                    }
+                    _ => 0,
+                };
             }
         }
         Ok(TreeNodeRecursion::Continue)
@@ -133,10 +139,13 @@ async fn of_a_join_that_collects_its_left_side() {
     assert!(ours.output_rows <= 2000, "{ours:?}");
 }
 
-/// One reader for all files, so that there is an exchange above the scan.
+/// One reader for a file, so that there is an exchange above the scan, and a scan that looks at the
+/// filter again before every row group: it does not where pages are selected.
 fn one_scan() -> SessionConfig {
-    let config = config().set_bool("datafusion.optimizer.repartition_file_scans", false);
-    config.set_usize("datafusion.execution.batch_size", 500)
+    config()
+        .set_bool("datafusion.optimizer.repartition_file_scans", false)
+        .set_bool("datafusion.execution.parquet.enable_page_index", false)
+        .set_usize("datafusion.execution.batch_size", 500)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

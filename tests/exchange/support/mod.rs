@@ -1,6 +1,6 @@
 //! Inputs, sessions and checks that the tests share.
 
-#![allow(dead_code, reason = "each test binary takes what it needs")]
+#![allow(dead_code, unused_imports, reason = "each test binary takes what it needs")]
 
 mod feed;
 mod pool;
