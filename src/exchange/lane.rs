@@ -132,6 +132,7 @@ pub(super) struct Lane {
     pub(super) closed: bool,
     finished: bool,
     pub(super) fetching: bool,
+    encoding: bool,
     pub(super) starving: bool,
     pub(super) waiter: Option<Waker>,
     /// Whether the consumer asked for rows and was not given any since.
@@ -154,6 +155,7 @@ impl Lane {
             closed: false,
             finished: false,
             fetching: false,
+            encoding: false,
             starving: true,
             waiter: None,
             wanted: false,
@@ -347,13 +349,14 @@ impl Lane {
         }
     }
 
-    /// The Arrow batches that may be encoded; staged rows are flushed first. The batch that a
+    /// The Arrow batches that may be encoded, for one caller until
+    /// [`end_encoding`](Self::end_encoding); staged rows are flushed first. The batch that a
     /// consumer has been woken for stays.
     pub(super) fn batches(
         &mut self,
         shape: &LaneShape,
     ) -> Result<Vec<(u64, Arc<Held<RecordBatch>>)>> {
-        if self.closed {
+        if self.closed || self.encoding {
             return Ok(Vec::new());
         }
         let skip = usize::from(self.wanted && self.windows > 0);
@@ -365,7 +368,14 @@ impl Lane {
                 _ => None,
             }
         });
-        Ok(batches.collect())
+        let batches: Vec<_> = batches.collect();
+        self.encoding = !batches.is_empty();
+        Ok(batches)
+    }
+
+    /// The batches that were to be encoded are.
+    pub(super) fn end_encoding(&mut self) {
+        self.encoding = false;
     }
 
     /// The encoded blocks that may be written.

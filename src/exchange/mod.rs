@@ -12,9 +12,9 @@
 //! consumer waits for rows and for blocks that a blocking thread fetches.
 //!
 //! **Locks.** Each lane has a lock of its own, held to append rows or to take a batch, never across
-//! IO, encoding, decoding or an await, and never two at a time. The pressure lock is an async one,
-//! taken before any lane's. Spilling copies references out of a lane, works without its lock, and
-//! then gives the items that are still there their new form.
+//! IO, encoding, decoding or an await, and never two at a time. Producers that spill take turns,
+//! asynchronously, before any lane's lock. Spilling copies references out of a lane, works without
+//! its lock, and then gives the items that are still there their new form.
 //!
 //! **Ends.** When the last lane is closed, or the last handle dropped, the producers are aborted;
 //! what is held is released by permits and files by their last block. An error of an input, a panic
@@ -67,7 +67,7 @@ pub(crate) struct Exchange {
     ledger: Arc<Ledger>,
     lanes: Vec<LaneCell>,
     gates: Vec<Gate>,
-    pressure: tokio::sync::Mutex<Pressure>,
+    pressure: Pressure,
     open_lanes: AtomicUsize,
     inputs_left: AtomicUsize,
     failure: OnceLock<Arc<DataFusionError>>,
@@ -137,7 +137,7 @@ impl ExchangeHandle {
                 })
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
-            pressure: tokio::sync::Mutex::new(Pressure::new(context, &ledger)),
+            pressure: Pressure::new(context, inputs.len(), &ledger),
             open_lanes: AtomicUsize::new(lanes),
             inputs_left: AtomicUsize::new(inputs.len()),
             failure: OnceLock::new(),
@@ -226,9 +226,7 @@ impl Exchange {
         if self.open_lanes.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.abort();
             // Tasks that are about to end may hold the exchange a little longer than its consumers.
-            if let Ok(mut pressure) = self.pressure.try_lock() {
-                pressure.release();
-            }
+            self.pressure.release();
         }
     }
 
