@@ -8,6 +8,14 @@
 //! Prints medians of CPU seconds per GB of Arrow rows and of wall time. CPU time is that of all
 //! threads of the process.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a bench that cannot go on has failed"
+)]
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -138,7 +146,8 @@ async fn run(args: &Args, side: Side, outputs: usize, batches: &[RecordBatch]) -
     let plan: Arc<dyn ExecutionPlan> = match side {
         Side::Stock => Arc::new(RepartitionExec::try_new(input, partitioning).unwrap()),
         Side::Ours => {
-            let options = IFileOptions { memory_share: 1.0, ..IFileOptions::default() };
+            let options =
+                IFileOptions { memory_share: 1.0, memory_headroom: 0.0, ..IFileOptions::default() };
             Arc::new(IFileRepartitionExec::try_new(input, partitioning, options).unwrap())
         }
     };

@@ -9,7 +9,7 @@ const CODEC_BUFFER: usize = 256 * 1024;
 const WRITE_BUFFER: usize = 64 * 1024;
 
 enum State {
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Lz4(lz4_flex::block::CompressTable),
     Zstd(zstd::bulk::Compressor<'static>),
 }
@@ -28,7 +28,7 @@ impl<'a> BlockStream<'a> {
         let (state, bound) = match codec {
             Codec::Snappy => {
                 let bound = snap::raw::max_compress_len(CODEC_BUFFER);
-                (State::Snappy(snap::raw::Encoder::new()), bound)
+                (State::Snappy(Box::new(snap::raw::Encoder::new())), bound)
             }
             Codec::Lz4 => {
                 let bound = lz4_flex::block::get_maximum_output_size(CODEC_BUFFER);

@@ -21,15 +21,16 @@ use futures::{FutureExt, StreamExt};
 
 use crate::Result;
 use crate::digest::Digest;
-use crate::measure::Meter;
+use crate::measure::{Measured, Meter};
 use crate::pool::{PeakPool, refused_consumer};
-use crate::protocol::{Outcome, Request, Spill, Status, Usage};
+use crate::protocol::{Exchanges, Outcome, Request, Spill, Status, Usage};
 use crate::session;
 
 const RESULT_ROW_GROUP_ROWS: usize = 16 * 1024;
 
 /// Names of the two exchanges in a plan.
-const EXCHANGES: [&str; 2] = ["RepartitionExec", "IFileRepartitionExec"];
+const STOCK_EXCHANGE: &str = "RepartitionExec";
+const IFILE_EXCHANGE: &str = "IFileRepartitionExec";
 
 /// Runs the request and prints its outcome as one line of JSON.
 ///
@@ -72,7 +73,7 @@ async fn run(request: &Request) -> Result<Outcome> {
     let seconds = start.elapsed().as_secs_f64();
     let measured = meter.stop();
 
-    let usage = usage(&pool, measured.resident_growth_bytes, measured.files_peak, plan.as_ref())?;
+    let usage = usage(&pool, measured, plan.as_ref())?;
     Ok(outcome(result, seconds, usage))
 }
 
@@ -124,23 +125,25 @@ impl ResultFile {
 
 fn usage(
     pool: &PeakPool,
-    resident_growth_bytes: u64,
-    files_peak: usize,
+    measured: Measured,
     plan: Option<&Arc<dyn ExecutionPlan>>,
 ) -> Result<Usage> {
+    let mut exchanges = Exchanges::default();
     let mut spill = Spill::default();
     if let Some(plan) = plan {
-        add_spill(plan.as_ref(), &mut spill)?;
+        add_node(plan.as_ref(), &mut exchanges, &mut spill)?;
     }
     Ok(Usage {
         reserved_peak_bytes: u64::try_from(pool.peak_bytes())?,
-        resident_growth_bytes,
-        files_peak: u64::try_from(files_peak)?,
+        cpu_seconds: measured.cpu_seconds,
+        resident_growth_bytes: measured.resident_growth_bytes,
+        files_peak: u64::try_from(measured.files_peak)?,
+        exchanges,
         spill,
     })
 }
 
-fn add_spill(plan: &dyn ExecutionPlan, spill: &mut Spill) -> Result<()> {
+fn add_node(plan: &dyn ExecutionPlan, exchanges: &mut Exchanges, spill: &mut Spill) -> Result<()> {
     let metrics = plan.metrics().unwrap_or_default();
     // `sum_by_name` does not know the names of metrics that are built in, such as these.
     let sum = |name: &str| -> Result<Option<u64>> {
@@ -148,7 +151,13 @@ fn add_spill(plan: &dyn ExecutionPlan, spill: &mut Spill) -> Result<()> {
         Ok(sum.map(|metric| u64::try_from(metric.as_usize())).transpose()?)
     };
     let stored_bytes = sum("spilled_bytes")?.unwrap_or(0);
-    if EXCHANGES.contains(&plan.name()) {
+    let count = match plan.name() {
+        STOCK_EXCHANGE => Some(&mut exchanges.stock),
+        IFILE_EXCHANGE => Some(&mut exchanges.ifile),
+        _ => None,
+    };
+    if let Some(count) = count {
+        *count += 1;
         spill.count += sum("spill_count")?.unwrap_or(0);
         spill.stored_bytes += stored_bytes;
         // The stock exchange does not compress: what it stores is what it had.
@@ -156,7 +165,7 @@ fn add_spill(plan: &dyn ExecutionPlan, spill: &mut Spill) -> Result<()> {
     } else {
         spill.others_bytes += stored_bytes;
     }
-    plan.children().into_iter().try_for_each(|child| add_spill(child.as_ref(), spill))
+    plan.children().into_iter().try_for_each(|child| add_node(child.as_ref(), exchanges, spill))
 }
 
 fn outcome(result: Result<Digest>, seconds: f64, usage: Usage) -> Outcome {

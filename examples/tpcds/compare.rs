@@ -43,11 +43,11 @@ impl Difference {
     }
 }
 
-/// Compares the rows of two files; columns count by position, not by name.
+/// Compares the rows of two files.
 ///
 /// # Errors
 ///
-/// Fails when a file cannot be read, or when the results differ in the number of columns.
+/// Fails when a file cannot be read, or as [`compare`] does.
 pub(crate) fn compare_files(left: &Path, right: &Path, texts: Texts) -> Result<Difference> {
     compare(&read(left)?, &read(right)?, texts)
 }
@@ -62,7 +62,12 @@ fn read(path: &Path) -> Result<RecordBatch> {
     open().map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
-fn compare(left: &RecordBatch, right: &RecordBatch, texts: Texts) -> Result<Difference> {
+/// Compares the rows of two results; columns count by position, not by name.
+///
+/// # Errors
+///
+/// Fails when the results differ in the number of columns.
+pub(crate) fn compare(left: &RecordBatch, right: &RecordBatch, texts: Texts) -> Result<Difference> {
     if left.num_columns() != right.num_columns() {
         let (l, r) = (left.num_columns(), right.num_columns());
         return Err(format!("the results have {l} and {r} columns").into());

@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 use crate::args::Engine;
 use crate::compare::{Difference, Texts, compare_files};
+use crate::pool::REFUSAL;
 use crate::protocol::{Outcome, Status};
 use crate::queries::Query;
 
 /// Rows of a difference that are shown.
 const ROWS_SHOWN: usize = 3;
+
+/// Lines of an error that are shown.
+const LINES_SHOWN: usize = 2;
 
 /// A run with what is known of its answer.
 pub(crate) struct Judged {
@@ -28,7 +32,7 @@ pub(crate) struct Judged {
 
 impl Judged {
     pub(crate) fn new(engine: Engine, outcome: Outcome, result: PathBuf) -> Self {
-        let notes = outcome.message.iter().map(|message| first_lines(message)).collect();
+        let notes = outcome.message.iter().map(|message| shorten(message)).collect();
         Self { engine, outcome, result, agrees: None, verified: None, notes }
     }
 
@@ -129,9 +133,13 @@ fn keep(run: &mut Judged, wrong_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Errors of a pool list every consumer; the start is enough.
-fn first_lines(message: &str) -> String {
-    message.lines().take(2).collect::<Vec<_>>().join(" ")
+/// The part of an error that says what failed: the refusal, where memory was refused, else its first lines.
+fn shorten(message: &str) -> String {
+    let refusal = message.lines().find_map(|line| Some(&line[line.find(REFUSAL)?..]));
+    refusal.map_or_else(
+        || message.lines().take(LINES_SHOWN).collect::<Vec<_>>().join(" "),
+        str::to_owned,
+    )
 }
 
 #[cfg(test)]
@@ -228,6 +236,17 @@ mod tests {
         let expected =
             [(Status::Wrong, Some(false), Some(false)), (Status::Ok, Some(false), Some(true))];
         assert_eq!(verdicts(&runs), expected);
+    }
+
+    #[test]
+    fn an_error_is_shown_by_its_refusal_or_its_start() {
+        let nested = "Not enough memory to sort. caused by\nResources exhausted: Failed to allocate \
+                      additional 1 KB for Sorter[0] with 0 B already allocated\nmore";
+        assert_eq!(
+            shorten(nested),
+            "Failed to allocate additional 1 KB for Sorter[0] with 0 B already allocated"
+        );
+        assert_eq!(shorten("one\ntwo\nthree"), "one two");
     }
 
     #[test]

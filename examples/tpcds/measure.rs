@@ -10,9 +10,14 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(5);
 
+/// The unit of times in `/proc`, the same on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// What happened between [`Meter::start`] and [`Meter::stop`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
+    /// Processor time of all threads.
+    pub(crate) cpu_seconds: f64,
     /// How far the resident set rose above its size at the start, at most.
     pub(crate) resident_growth_bytes: u64,
     /// Most files in the spill directory at a time, those that are only open (already unlinked) included.
@@ -22,6 +27,7 @@ pub(crate) struct Measured {
 /// Follows the process. The kernel's own peak is exact where the process may reset it; where it may not, and
 /// for the files, a thread looks every few milliseconds, so that a shorter peak is missed.
 pub(crate) struct Meter {
+    start_cpu_seconds: f64,
     start_bytes: u64,
     kernel_peak: bool,
     stop: Arc<AtomicBool>,
@@ -44,15 +50,17 @@ impl Meter {
             let spill_dir = spill_dir.to_path_buf();
             thread::spawn(move || sample(&stop, &spill_dir))
         };
-        Self { start_bytes, kernel_peak, stop, sampler }
+        Self { start_cpu_seconds: cpu_seconds(), start_bytes, kernel_peak, stop, sampler }
     }
 
     pub(crate) fn stop(self) -> Measured {
+        let cpu_seconds = cpu_seconds() - self.start_cpu_seconds;
         let kernel_peak = if self.kernel_peak { status_bytes("VmHWM:") } else { None };
         self.stop.store(true, Ordering::Relaxed);
         let samples = self.sampler.join().unwrap_or_default();
         let peak_bytes = kernel_peak.unwrap_or(samples.resident_bytes);
         Measured {
+            cpu_seconds,
             resident_growth_bytes: peak_bytes.saturating_sub(self.start_bytes),
             files_peak: samples.files,
         }
@@ -70,6 +78,19 @@ fn sample(stop: &AtomicBool, spill_dir: &Path) -> Samples {
         }
         thread::sleep(TICK);
     }
+}
+
+fn cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    parse_cpu_seconds(&stat).unwrap_or(0.0)
+}
+
+/// User and system time are the fields 14 and 15; field 2 is the name in parentheses, which may hold anything.
+fn parse_cpu_seconds(stat: &str) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u32>);
+    let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(f64::from(user + system) / TICKS_PER_SECOND)
 }
 
 /// A line of `/proc/self/status` such as `VmRSS:   1234 kB`.
@@ -136,6 +157,13 @@ mod tests {
         assert_eq!(spill_files(dir.path()), 3);
         drop((open_twice, clone, unlinked));
         assert_eq!(spill_files(dir.path()), 2);
+    }
+
+    #[test]
+    fn cpu_time_is_user_and_system_time() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0 3 0";
+        assert_eq!(parse_cpu_seconds(stat), Some(1.75));
+        assert_eq!(parse_cpu_seconds("7 (x) S 1 2"), None);
     }
 
     #[test]

@@ -84,9 +84,12 @@ impl Display for PeakPool {
     }
 }
 
+/// How a pool's error begins.
+pub(crate) const REFUSAL: &str = "Failed to allocate additional ";
+
 /// The consumer that a pool refused, from the text of its error.
 pub(crate) fn refused_consumer(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("Failed to allocate additional ")?;
+    let (_, rest) = message.split_once(REFUSAL)?;
     let (_, rest) = rest.split_once(" for ")?;
     let (consumer, _) = rest.split_once(" with ")?;
     Some(consumer)

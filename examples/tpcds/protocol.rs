@@ -53,10 +53,19 @@ pub(crate) struct Outcome {
 /// What a run took.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Usage {
+    pub(crate) cpu_seconds: f64,
     pub(crate) reserved_peak_bytes: u64,
     pub(crate) resident_growth_bytes: u64,
     pub(crate) files_peak: u64,
+    pub(crate) exchanges: Exchanges,
     pub(crate) spill: Spill,
+}
+
+/// How many exchanges the plan had, by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exchanges {
+    pub(crate) stock: u64,
+    pub(crate) ifile: u64,
 }
 
 /// What the plan wrote to disk.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::args::{Args, Engine};
 use crate::judge::Judged;
-use crate::protocol::{Spill, Status, Usage};
+use crate::protocol::{Status, Usage};
 use crate::queries::Query;
 
 /// One run, as it is written to the file of `--json`. What is not known is null.
@@ -70,19 +70,23 @@ pub(crate) fn write_json(path: &Path, records: &[Record]) -> Result<()> {
     fs::write(path, text).map_err(|e| format!("--json: {}: {e}", path.display()).into())
 }
 
-/// The columns, and a line that says what they are.
+/// The columns, and lines that say what they are.
 pub(crate) fn header() -> String {
     format!(
-        "Memory: `pool` is the peak of all reservations, `resident` how far the process grew. Spills: those of \
-         the exchanges, before (`raw`) and after\n(`stored`) compression; `others` is what all other operators \
-         wrote. `same` compares both engines, `answer` the stored answer.\n\n\
-         {:<26} {:<5} {:<7} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5} {:>5} {:>6}  refused consumer",
+        "cpu: of all threads; pool: peak of all reservations; resident: how far the process grew;\n\
+         swapped: IFile exchanges of all exchanges. Spills of the exchanges: number, bytes before (raw)\n\
+         and after (stored) compression; others: what all other operators wrote; files: most at a time.\n\
+         same: both engines agree; answer: the stored answer was met.\n\n\
+         {:<26} {:<5} {:<7} {:>8} {:>8} {:>8} {:>8} {:>7} {:>6} {:>8} {:>8} {:>8} {:>5} {:>4} {:>6}  \
+         refused consumer",
         "query",
         "exec",
         "status",
         "time",
+        "cpu",
         "pool",
         "resident",
+        "swapped",
         "spills",
         "raw",
         "stored",
@@ -97,7 +101,7 @@ pub(crate) fn header() -> String {
 pub(crate) fn line(query: &Query, run: &Judged) -> String {
     let outcome = &run.outcome;
     let mut line = format!(
-        "{:<26} {:<5} {:<7} {:>8} {} {:>5} {:>6}  {}",
+        "{:<26} {:<5} {:<7} {:>8} {} {:>4} {:>6}  {}",
         query.name,
         run.engine,
         status(outcome.status),
@@ -109,29 +113,34 @@ pub(crate) fn line(query: &Query, run: &Judged) -> String {
     );
     line.truncate(line.trim_end().len());
     for note in &run.notes {
-        // Writing to a string cannot fail.
-        write!(line, "\n    {note}").ok();
+        line.push_str("\n    ");
+        line.push_str(note);
     }
     line
 }
 
 fn usage(usage: Option<&Usage>) -> String {
-    let Some(usage) = usage else {
-        return format!(
-            "{:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5}",
-            "-", "-", "-", "-", "-", "-", "-"
-        );
+    let fields: [String; 9] = match usage {
+        None => std::array::from_fn(|_| "-".to_owned()),
+        Some(usage) => {
+            let Usage { exchanges, spill, .. } = usage;
+            [
+                format!("{:.2} s", usage.cpu_seconds),
+                bytes(usage.reserved_peak_bytes),
+                bytes(usage.resident_growth_bytes),
+                format!("{}/{}", exchanges.ifile, exchanges.ifile + exchanges.stock),
+                spill.count.to_string(),
+                bytes(spill.raw_bytes),
+                bytes(spill.stored_bytes),
+                bytes(spill.others_bytes),
+                usage.files_peak.to_string(),
+            ]
+        }
     };
-    let Spill { count, raw_bytes, stored_bytes, others_bytes } = usage.spill;
+    let [cpu, pool, resident, swapped, spills, raw, stored, others, files] = fields;
     format!(
-        "{:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>5}",
-        bytes(usage.reserved_peak_bytes),
-        bytes(usage.resident_growth_bytes),
-        count,
-        bytes(raw_bytes),
-        bytes(stored_bytes),
-        bytes(others_bytes),
-        usage.files_peak,
+        "{cpu:>8} {pool:>8} {resident:>8} {swapped:>7} {spills:>6} {raw:>8} {stored:>8} \
+         {others:>8} {files:>5}"
     )
 }
 
@@ -226,14 +235,16 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::protocol::Outcome;
+    use crate::protocol::{Exchanges, Outcome, Spill};
 
     fn run(engine: Engine, status: Status) -> Judged {
         let spill = Spill { count: 2, raw_bytes: 3 << 20, stored_bytes: 1 << 20, others_bytes: 0 };
         let usage = Usage {
+            cpu_seconds: 2.5,
             reserved_peak_bytes: 5 << 20,
             resident_growth_bytes: 7 << 20,
             files_peak: 1,
+            exchanges: Exchanges { stock: 0, ifile: 3 },
             spill,
         };
         let outcome = Outcome {
@@ -282,7 +293,13 @@ mod tests {
         let line = line(&query, &run(Engine::Stock, Status::Ok));
         let header = header();
         let columns = header.lines().last().unwrap();
-        for (name, value) in [("pool", "5.00 MB"), ("stored", "1.00 MB"), ("files", "1")] {
+        for (name, value) in [
+            ("cpu", "2.50 s"),
+            ("pool", "5.00 MB"),
+            ("swapped", "3/3"),
+            ("stored", "1.00 MB"),
+            ("files", "1"),
+        ] {
             let end = columns.find(name).unwrap() + name.len();
             assert!(line[..end].ends_with(value), "{name}\n{columns}\n{line}");
         }

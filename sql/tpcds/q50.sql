@@ -12,9 +12,18 @@ select
     s.s_state,
     s.s_zip,
     sum(case when sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 30 then 1 else 0 end) as within_30_days,
-    sum(case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 30 and sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 60 then 1 else 0 end) as within_60_days,
-    sum(case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 60 and sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 90 then 1 else 0 end) as within_90_days,
-    sum(case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 90 and sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 120 then 1 else 0 end) as within_120_days,
+    sum(
+        case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 30
+            and sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 60 then 1 else 0 end
+    ) as within_60_days,
+    sum(
+        case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 60
+            and sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 90 then 1 else 0 end
+    ) as within_90_days,
+    sum(
+        case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 90
+            and sr.sr_returned_date_sk - ss.ss_sold_date_sk <= 120 then 1 else 0 end
+    ) as within_120_days,
     sum(case when sr.sr_returned_date_sk - ss.ss_sold_date_sk > 120 then 1 else 0 end) as later
 from store_sales ss
 join store_returns sr

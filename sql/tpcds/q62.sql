@@ -5,9 +5,18 @@ select
     m.sm_type,
     place.web_name,
     sum(case when s.ws_ship_date_sk - s.ws_sold_date_sk <= 30 then 1 else 0 end) as within_30_days,
-    sum(case when s.ws_ship_date_sk - s.ws_sold_date_sk > 30 and s.ws_ship_date_sk - s.ws_sold_date_sk <= 60 then 1 else 0 end) as within_60_days,
-    sum(case when s.ws_ship_date_sk - s.ws_sold_date_sk > 60 and s.ws_ship_date_sk - s.ws_sold_date_sk <= 90 then 1 else 0 end) as within_90_days,
-    sum(case when s.ws_ship_date_sk - s.ws_sold_date_sk > 90 and s.ws_ship_date_sk - s.ws_sold_date_sk <= 120 then 1 else 0 end) as within_120_days,
+    sum(
+        case when s.ws_ship_date_sk - s.ws_sold_date_sk > 30
+            and s.ws_ship_date_sk - s.ws_sold_date_sk <= 60 then 1 else 0 end
+    ) as within_60_days,
+    sum(
+        case when s.ws_ship_date_sk - s.ws_sold_date_sk > 60
+            and s.ws_ship_date_sk - s.ws_sold_date_sk <= 90 then 1 else 0 end
+    ) as within_90_days,
+    sum(
+        case when s.ws_ship_date_sk - s.ws_sold_date_sk > 90
+            and s.ws_ship_date_sk - s.ws_sold_date_sk <= 120 then 1 else 0 end
+    ) as within_120_days,
     sum(case when s.ws_ship_date_sk - s.ws_sold_date_sk > 120 then 1 else 0 end) as later
 from web_sales s
 join warehouse w on w.w_warehouse_sk = s.ws_warehouse_sk

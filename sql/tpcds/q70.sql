@@ -1,4 +1,4 @@
--- Asks for the store profit of each county in the five best counties' states of a year, ranked within the state, with subtotals.
+-- Asks for the store profit of each county and state of a year, ranked within the state, where the state is among the best, with subtotals.
 -- Shuffles the joined sales by state to pick the states, then by state and county for the rollup and the ranks.
 with year_sales as (
     select s.s_state as state, s.s_county as county, ss.ss_net_profit as profit

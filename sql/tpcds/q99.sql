@@ -5,9 +5,18 @@ select
     m.sm_type,
     lower(place.cc_name) as call_center,
     sum(case when s.cs_ship_date_sk - s.cs_sold_date_sk <= 30 then 1 else 0 end) as within_30_days,
-    sum(case when s.cs_ship_date_sk - s.cs_sold_date_sk > 30 and s.cs_ship_date_sk - s.cs_sold_date_sk <= 60 then 1 else 0 end) as within_60_days,
-    sum(case when s.cs_ship_date_sk - s.cs_sold_date_sk > 60 and s.cs_ship_date_sk - s.cs_sold_date_sk <= 90 then 1 else 0 end) as within_90_days,
-    sum(case when s.cs_ship_date_sk - s.cs_sold_date_sk > 90 and s.cs_ship_date_sk - s.cs_sold_date_sk <= 120 then 1 else 0 end) as within_120_days,
+    sum(
+        case when s.cs_ship_date_sk - s.cs_sold_date_sk > 30
+            and s.cs_ship_date_sk - s.cs_sold_date_sk <= 60 then 1 else 0 end
+    ) as within_60_days,
+    sum(
+        case when s.cs_ship_date_sk - s.cs_sold_date_sk > 60
+            and s.cs_ship_date_sk - s.cs_sold_date_sk <= 90 then 1 else 0 end
+    ) as within_90_days,
+    sum(
+        case when s.cs_ship_date_sk - s.cs_sold_date_sk > 90
+            and s.cs_ship_date_sk - s.cs_sold_date_sk <= 120 then 1 else 0 end
+    ) as within_120_days,
     sum(case when s.cs_ship_date_sk - s.cs_sold_date_sk > 120 then 1 else 0 end) as later
 from catalog_sales s
 join warehouse w on w.w_warehouse_sk = s.cs_warehouse_sk

@@ -31,7 +31,8 @@ impl Sink {
 
     /// Adds to what the reader will allocate for arrays; it counts the same.
     pub(crate) fn charge(&mut self, bytes: usize) {
-        self.decoded_bytes = self.decoded_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.decoded_bytes =
+            self.decoded_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn decoded_bytes(&self) -> u64 {
@@ -107,7 +108,13 @@ impl Sink {
     }
 
     /// [`Self::put_words`] where the range of the valid rows is known.
-    pub(crate) fn put_words_in<T: Word>(&mut self, values: &[T], valid: Option<&[u64]>, min: T, max: T) {
+    pub(crate) fn put_words_in<T: Word>(
+        &mut self,
+        values: &[T],
+        valid: Option<&[u64]>,
+        min: T,
+        max: T,
+    ) {
         let code = word::width_code(min, max);
         let (min_code, min_bytes) = word::min_code(min);
         let at = self.packed.len();

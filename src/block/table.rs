@@ -38,7 +38,12 @@ impl Table {
     /// Numbers `rows` rows; `false`, early, if too few of them share values to gain from it.
     ///
     /// `skip` says which rows do not matter; they get id 0.
-    pub(crate) fn number(&mut self, values: &impl ByteRows, rows: usize, skip: impl Fn(usize) -> bool) -> bool {
+    pub(crate) fn number(
+        &mut self,
+        values: &impl ByteRows,
+        rows: usize,
+        skip: impl Fn(usize) -> bool,
+    ) -> bool {
         self.firsts.clear();
         self.ids.clear();
         self.slots.clear();
@@ -143,7 +148,8 @@ fn hash_bytes(bytes: &[u8]) -> u64 {
         (_, Some(last), _) => u64::from_le_bytes(*last),
         (_, None, [a, b, c, d, ..]) => {
             let last = bytes.last_chunk::<4>().copied().unwrap_or_default();
-            u64::from(u32::from_le_bytes([*a, *b, *c, *d])) << 32 | u64::from(u32::from_le_bytes(last))
+            u64::from(u32::from_le_bytes([*a, *b, *c, *d])) << 32
+                | u64::from(u32::from_le_bytes(last))
         }
         (_, None, short) => short.iter().fold(0, |acc, b| acc << 8 | u64::from(*b)),
     };

@@ -32,7 +32,9 @@ fn refusal_at(data_type: &DataType, depth: usize) -> Option<&'static str> {
         DataType::Struct(fields) => fields.iter().find_map(|field| child(field)),
         DataType::Union(fields, _) if fields.is_empty() => Some("it has no children"),
         DataType::Union(fields, _) => fields.iter().find_map(|(_, field)| child(field)),
-        DataType::Dictionary(key, _) if !key.is_dictionary_key_type() => Some("its keys are not integers"),
+        DataType::Dictionary(key, _) if !key.is_dictionary_key_type() => {
+            Some("its keys are not integers")
+        }
         DataType::Dictionary(_, value) => refusal_at(value, depth),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => child(entries),
@@ -79,7 +81,11 @@ fn refusal_at(data_type: &DataType, depth: usize) -> Option<&'static str> {
 /// How a batch of schema `found` differs from `wanted`, beyond nullability, metadata and names; `None` if it fits.
 pub(crate) fn difference(wanted: &Schema, found: &Schema) -> Option<String> {
     if wanted.fields().len() != found.fields().len() {
-        return Some(format!("{} columns instead of {}", found.fields().len(), wanted.fields().len()));
+        return Some(format!(
+            "{} columns instead of {}",
+            found.fields().len(),
+            wanted.fields().len()
+        ));
     }
     let mut pairs = wanted.fields().iter().zip(found.fields());
     pairs.find(|(w, f)| !same_layout(w.data_type(), f.data_type())).map(|(w, f)| {
@@ -100,10 +106,16 @@ fn same_layout(a: &DataType, b: &DataType) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| fields(a, b))
         }
         (DataType::Map(a, _), DataType::Map(b, _)) => fields(a, b),
-        (DataType::Dictionary(ka, va), DataType::Dictionary(kb, vb)) => ka == kb && same_layout(va, vb),
-        (DataType::RunEndEncoded(ra, va), DataType::RunEndEncoded(rb, vb)) => fields(ra, rb) && fields(va, vb),
+        (DataType::Dictionary(ka, va), DataType::Dictionary(kb, vb)) => {
+            ka == kb && same_layout(va, vb)
+        }
+        (DataType::RunEndEncoded(ra, va), DataType::RunEndEncoded(rb, vb)) => {
+            fields(ra, rb) && fields(va, vb)
+        }
         (DataType::Union(a, am), DataType::Union(b, bm)) => {
-            am == bm && a.len() == b.len() && a.iter().zip(b.iter()).all(|((i, a), (j, b))| i == j && fields(a, b))
+            am == bm
+                && a.len() == b.len()
+                && a.iter().zip(b.iter()).all(|((i, a), (j, b))| i == j && fields(a, b))
         }
         (a, b) => a == b,
     }
@@ -135,7 +147,9 @@ fn describe(data_type: &DataType, out: &mut String) {
         DataType::LargeList(field) => nested("large_list", &[field], out),
         DataType::ListView(field) => nested("list_view", &[field], out),
         DataType::LargeListView(field) => nested("large_list_view", &[field], out),
-        DataType::FixedSizeList(field, size) => nested(&format!("fixed_list:{size}"), &[field], out),
+        DataType::FixedSizeList(field, size) => {
+            nested(&format!("fixed_list:{size}"), &[field], out)
+        }
         DataType::Map(field, sorted) => nested(&format!("map:{sorted}"), &[field], out),
         DataType::RunEndEncoded(ends, values) => nested("runs", &[ends, values], out),
         DataType::Struct(fields) => {

@@ -160,7 +160,8 @@ impl Word for i128 {
 
     /// Decimals rarely leave 64 bits, and comparing those costs a quarter.
     fn range(values: &[Self], valid: Option<&[u64]>) -> Option<(Self, Self)> {
-        let wide = values.iter().fold(0, |acc, &v| acc | (high64(v) ^ (low64(v).cast_signed() >> 63)));
+        let wide =
+            values.iter().fold(0, |acc, &v| acc | (high64(v) ^ (low64(v).cast_signed() >> 63)));
         if wide != 0 {
             return match valid {
                 None => range_all(values),

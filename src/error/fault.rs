@@ -185,6 +185,13 @@ pub enum Fault {
         /// Where it starts.
         found: u64,
     },
+    /// Bytes of a data file that belong to no segment of its index.
+    RangeGap {
+        /// Where the next segment, or the end of the file, has to be.
+        expected: u64,
+        /// Where it is.
+        found: u64,
+    },
     /// A tag, version or id that this crate does not know.
     UnknownTag {
         /// What it is a tag of.
@@ -234,6 +241,7 @@ impl fmt::Display for Fault {
             | Self::IndexEntry { .. }
             | Self::RangeOutsideFile { .. }
             | Self::RangeOverlap { .. }
+            | Self::RangeGap { .. }
             | Self::UnknownTag { .. }
             | Self::Invalid { .. } => self.fmt_other(f),
         }
@@ -340,6 +348,12 @@ impl Fault {
             }
             Self::RangeOverlap { expected, found } => {
                 write!(f, "expected the next segment at {expected} or later, found it at {found}")
+            }
+            Self::RangeGap { expected, found } => {
+                write!(
+                    f,
+                    "expected the next segment or the end of the file at {expected}, found {found}"
+                )
             }
             Self::UnknownTag { what, found } => write!(f, "expected a known {what}, found {found}"),
             Self::Invalid { what, expected, found } => {

@@ -61,7 +61,7 @@ impl LaneStream {
             let Some(handle) = &self.handle else { return Poll::Ready(Ok(None)) };
             let exchange = Arc::clone(&handle.0.exchange);
             match ready!(exchange.poll_lane(self.lane, cx))? {
-                Next::Items(items) => self.ready = self.assemble(&exchange, items)?.into(),
+                Next::Items(items) => self.ready = self.assemble(&exchange, &items)?.into(),
                 Next::Fetch(wanted) => exchange.fetch(self.lane, wanted),
                 Next::Wait | Next::Done => return Poll::Ready(Ok(None)),
             }
@@ -69,14 +69,14 @@ impl LaneStream {
     }
 
     /// Makes the batch of one window out of its items.
-    fn assemble(&mut self, exchange: &Exchange, items: Vec<Item>) -> Result<Vec<RecordBatch>> {
-        if let [Item { body: Body::Batch(batch), .. }] = items.as_slice() {
+    fn assemble(&mut self, exchange: &Exchange, items: &[Item]) -> Result<Vec<RecordBatch>> {
+        if let [Item { body: Body::Batch(batch), .. }] = items {
             return Ok(vec![batch.value.clone()]);
         }
         let timer = exchange.plan.metrics.decode_time.timer();
         let mut batches = Vec::with_capacity(items.len());
         let mut working = exchange.ledger.empty();
-        for item in &items {
+        for item in items {
             match &item.body {
                 Body::Batch(batch) => batches.push(batch.value.clone()),
                 Body::Blocks(blocks) => {

@@ -50,7 +50,6 @@ pub(super) enum Body {
 
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) rows: usize,
     pub(super) body: Body,
     ends_window: bool,
 }
@@ -234,8 +233,7 @@ impl Lane {
     }
 
     fn push_item(&mut self, shape: &LaneShape, batch: RecordBatch, permit: Permit, full: bool) {
-        let rows = batch.num_rows();
-        self.open_window_rows += rows;
+        self.open_window_rows += batch.num_rows();
         self.open_window_bytes += permit.bytes();
         let ends_window = full || shape.eager || self.open_window_bytes >= shape.batch_bytes;
         if ends_window {
@@ -244,7 +242,7 @@ impl Lane {
         }
         let body = Body::Batch(Held::new(batch, permit));
         self.queued.add(body.weight());
-        self.queue.push_back(Item { rows, body, ends_window });
+        self.queue.push_back(Item { body, ends_window });
     }
 
     /// Moves the staged rows to the queue. `full` says whether their window ends with them.

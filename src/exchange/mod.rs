@@ -45,7 +45,7 @@ use self::gate::Gate;
 use self::lane::{Lane, LaneShape, Next, Weight};
 use self::pressure::Pressure;
 use crate::config::IFileOptions;
-use crate::memory::Ledger;
+use crate::memory::{Ledger, Shares};
 
 /// What an exchange is asked to do.
 pub(crate) struct ExchangePlan {
@@ -116,7 +116,11 @@ impl ExchangeHandle {
     ) -> Result<Self> {
         let outputs = plan.partitioning.partition_count();
         let groups = if plan.preserve_order { inputs.len() } else { 1 };
-        let ledger = Ledger::new(&plan.name, context.memory_pool(), plan.options.memory_share);
+        let shares = Shares {
+            most: plan.options.memory_share,
+            headroom: plan.options.memory_headroom,
+        };
+        let ledger = Ledger::new(&plan.name, context.memory_pool(), shares);
         let lanes = groups * outputs;
         let exchange = Arc::new(Exchange {
             shape: LaneShape {
@@ -230,6 +234,10 @@ impl Exchange {
         }
         if self.open_lanes.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.abort();
+            // Tasks that are about to end may hold the exchange a little longer than its consumers.
+            if let Ok(mut pressure) = self.pressure.try_lock() {
+                pressure.release();
+            }
         }
     }
 

@@ -55,6 +55,14 @@ impl Pressure {
             runs_permit: ledger.empty(),
         }
     }
+
+    /// Gives up what is held for later spills: there will be none.
+    pub(super) fn release(&mut self) {
+        self.encoder = None;
+        drop(self.encoder_permit.take());
+        self.runs = None;
+        drop(self.runs_permit.take());
+    }
 }
 
 /// What [`Exchange::relieve`] came to.

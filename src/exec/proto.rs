@@ -36,7 +36,8 @@ struct OptionNode {
     value: String,
 }
 
-/// First bytes of an encoded node, so that another codec's nodes are told from ours.
+/// First bytes of an encoded node, so that another codec's nodes are told from ours. The node
+/// follows with its length before it: a message that is cut between two fields would decode.
 const MAGIC: &[u8; 4] = b"IFR\x01";
 
 /// Carries plans with [`IFileRepartitionExec`] nodes through protobuf; other nodes go to the inner
@@ -67,14 +68,17 @@ impl PhysicalExtensionCodec for IFilePhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(bytes) = bytes.strip_prefix(MAGIC) else {
+        let Some(mut bytes) = bytes.strip_prefix(MAGIC) else {
             return self.inner.try_decode(bytes, inputs, context, converter);
         };
         let [input] = inputs else {
             return internal_err!("an IFileRepartitionExec has one input, got {}", inputs.len());
         };
-        let node = RepartitionNode::decode(bytes)
+        let node = RepartitionNode::decode_length_delimited(&mut bytes)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        if !bytes.is_empty() {
+            return internal_err!("{} bytes follow an IFileRepartitionExec", bytes.len());
+        }
         let mut options = IFileOptions::default();
         for option in &node.options {
             options.set(&option.key, &option.value)?;
@@ -109,6 +113,8 @@ impl PhysicalExtensionCodec for IFilePhysicalCodec {
                 .collect(),
         };
         buf.extend_from_slice(MAGIC);
-        message.encode(buf).map_err(|error| DataFusionError::External(Box::new(error)))
+        message
+            .encode_length_delimited(buf)
+            .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 }

@@ -1,6 +1,7 @@
 //! From stored bytes to raw bytes, a bounded slice at a time.
 
 use super::source::Source;
+use crate::codec::framing::max_input;
 use crate::codec::{Codec, Decompressor, ZstdDecoder, to_u64, to_usize_limit};
 #[cfg(feature = "deflate")]
 use crate::codec::{DeflateDecoder, Step};
@@ -58,6 +59,7 @@ impl Window {
 /// How bodies of one codec are decoded.
 pub(super) struct BodyReader {
     codec: Codec,
+    window_log_max: u32,
     /// The most raw bytes of a slice, and the most raw or stored bytes of a chunk.
     cap: usize,
     decoder: Decoder,
@@ -97,6 +99,7 @@ pub(super) enum Decoded {
 impl BodyReader {
     pub(super) fn new(codec: Codec, cap: usize, window_log_max: u32) -> Result<Self> {
         codec.validate()?;
+        max_input(codec, cap)?;
         let decoder = match codec {
             Codec::None => Decoder::None,
             Codec::Snappy | Codec::Lz4 => {
@@ -110,7 +113,12 @@ impl BodyReader {
             #[cfg(not(feature = "deflate"))]
             Codec::Deflate { .. } => Decoder::None,
         };
-        Ok(Self { codec, cap, decoder, decoded: 0, expected: None })
+        Ok(Self { codec, window_log_max, cap, decoder, decoded: 0, expected: None })
+    }
+
+    /// Whether the state serves these options.
+    pub(super) fn serves(&self, codec: Codec, cap: usize, window_log_max: u32) -> bool {
+        (self.codec, self.cap, self.window_log_max) == (codec, cap, window_log_max)
     }
 
     pub(super) fn state_bytes(&self) -> usize {

@@ -172,11 +172,12 @@ impl<'s, W: Write> BodyWriter<'s, W> {
         let raw_len = i32::try_from(piece.len()).map_err(|_| too_long(piece.len()))?;
         self.scratch.stored.push(&raw_len.to_be_bytes());
         for chunk in piece.chunks(self.scratch.max_input) {
-            let WriteScratch { compressor, stored, .. } = &mut *self.scratch;
+            let WriteScratch { compressor, stored, options, .. } = &mut *self.scratch;
             let at = stored.pending().len();
             stored.ensure(size_of::<i32>() + compressor.bound(chunk.len()));
             stored.advance(size_of::<i32>());
             let len = compressor.compress_into(chunk, stored.spare())?;
+            check_chunk(len, options.codec_buffer)?;
             stored.advance(len);
             let len = i32::try_from(len).map_err(|_| too_long(len))?;
             stored.patch(at, &len.to_be_bytes());
@@ -214,12 +215,13 @@ impl<'s, W: Write> BodyWriter<'s, W> {
 
     /// Appends one block of one chunk to the stored bytes.
     fn compress_block(&mut self, direct: Option<&[u8]>) -> Result<()> {
-        let WriteScratch { compressor, stored, block, .. } = &mut *self.scratch;
+        let WriteScratch { compressor, stored, block, options, .. } = &mut *self.scratch;
         let raw = direct.unwrap_or_else(|| block.body(HEADER_BYTES));
         let at = stored.pending().len();
         stored.ensure(BLOCK_HEADER + compressor.bound(raw.len()));
         stored.advance(BLOCK_HEADER);
         let len = compressor.compress_into(raw, stored.spare())?;
+        check_chunk(len, options.codec_buffer)?;
         stored.advance(len);
         let header = block_header(raw.len(), len).ok_or_else(|| too_long(len))?;
         stored.patch(at, &header);
@@ -361,6 +363,12 @@ fn stream_deflate(
     _: bool,
 ) -> Result<crate::codec::Step> {
     Err(IFileError::Usage("a codec without streams was asked for one"))
+}
+
+/// A chunk has to fit the codec buffer of whoever reads it. The raw length of a block is such that it
+/// always does.
+fn check_chunk(len: usize, codec_buffer: usize) -> Result<()> {
+    if len <= codec_buffer { Ok(()) } else { Err(too_long(len)) }
 }
 
 fn too_long(len: usize) -> IFileError {

@@ -68,6 +68,28 @@ impl SpillIndex {
         &self.entries
     }
 
+    /// Checks that the segments fill a data file of `data_len` bytes from its first byte to its last,
+    /// without gaps, as Tez's do. An index that has lost entries at its end is found by this.
+    ///
+    /// # Errors
+    /// [`Fault::RangeGap`], with the place in the data file.
+    pub fn check_contiguous(&self, data_len: u64) -> Result<()> {
+        let mut end = 0;
+        let segments = self.entries.iter().enumerate().filter(|(_, entry)| entry.has_segment());
+        let gap = |partition: Option<usize>, expected, found| {
+            let partition = partition.and_then(|partition| u32::try_from(partition).ok());
+            let place = Place { file: None, partition, offset: expected };
+            Err(IFileError::corrupt(Fault::RangeGap { expected, found }, place))
+        };
+        for (partition, entry) in segments {
+            if entry.start_offset != end {
+                return gap(Some(partition), end, entry.start_offset);
+            }
+            end = entry.end_offset();
+        }
+        if end == data_len { Ok(()) } else { gap(None, end, data_len) }
+    }
+
     /// Appends the index as a file's bytes.
     ///
     /// # Errors

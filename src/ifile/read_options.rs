@@ -1,9 +1,10 @@
 //! How segments are read, and what is known of them beforehand.
 
+use super::header::{CHECKSUM_BYTES, Flag, HEADER_BYTES};
 use super::index::IndexEntry;
 use crate::codec::framing::DEFAULT_CODEC_BUFFER;
-use crate::codec::{Codec, DEFAULT_WINDOW_LOG_MAX};
-use crate::error::Place;
+use crate::codec::{Codec, DEFAULT_WINDOW_LOG_MAX, to_u64};
+use crate::error::{Fault, Place};
 use std::sync::Arc;
 
 /// Options of a segment reader.
@@ -118,5 +119,28 @@ impl Lengths {
 impl From<IndexEntry> for Lengths {
     fn from(entry: IndexEntry) -> Self {
         Self::both(entry.raw_length, entry.part_length)
+    }
+}
+
+/// Holds the flag against what the caller said of the segment.
+pub(super) fn check_flag(flag: Flag, lengths: Lengths, options: &ReadOptions) -> Result<(), Fault> {
+    match (flag, options.codec, lengths.raw, lengths.part) {
+        (Flag::Compressed, Codec::None, ..) => Err(Fault::CompressedWithoutCodec),
+        (Flag::Compressed, ..) => Ok(()),
+        // A raw body has the length of its record stream.
+        (Flag::Raw, _, Some(raw), Some(part)) => {
+            let found = part.saturating_sub(to_u64(CHECKSUM_BYTES));
+            if raw == found {
+                return Ok(());
+            }
+            let header = to_u64(HEADER_BYTES);
+            let (expected, found) = (raw.saturating_sub(header), found.saturating_sub(header));
+            Err(Fault::DecodedLength { expected, found })
+        }
+        (Flag::Raw, Codec::None, ..) => Ok(()),
+        (Flag::Raw, codec, ..) if !options.allow_raw => {
+            Err(Fault::RawWithCodec { codec: codec.name() })
+        }
+        (Flag::Raw, ..) => Ok(()),
     }
 }

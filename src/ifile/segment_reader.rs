@@ -4,10 +4,11 @@ use super::body_reader::{BodyReader, Decoded, Window};
 use super::header::{
     CHECKSUM_BYTES, Flag, HEADER_BYTES, MIN_PART_LENGTH, SegmentSummary, parse_header,
 };
-use super::read_options::{Lengths, ReadOptions};
+use super::read_options::{Lengths, ReadOptions, check_flag};
+use super::read_scratch::ReadScratch;
 use super::records::{Entry, Record, RecordLimits, RecordState, Wanted};
 use super::source::Source;
-use crate::codec::{Codec, to_u64, to_usize_limit};
+use crate::codec::{to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, Result};
 use std::io::Read;
 
@@ -23,7 +24,10 @@ pub struct SegmentReader<R> {
     verify: Option<Verify<R>>,
     pub(super) segment: Segment,
     failed: bool,
+    raw_observer: Option<RawObserver>,
 }
+
+type RawObserver = Box<dyn FnMut(&[u8]) + Send>;
 
 const HEADER: u64 = 4;
 
@@ -56,26 +60,46 @@ impl<R: Read> SegmentReader<R> {
     /// # Errors
     /// If the options are invalid, or the header of the first segment.
     pub fn self_checked(source: R, lengths: Lengths, options: ReadOptions) -> Result<Self> {
-        Self::open(source, lengths, options, None)
+        Self::self_checked_in(ReadScratch::default(), source, lengths, options)
+    }
+
+    /// As [`SegmentReader::self_checked`], with the buffers and codec states of a reader before.
+    ///
+    /// # Errors
+    /// As [`SegmentReader::self_checked`]. The scratch is then gone.
+    pub fn self_checked_in(
+        scratch: ReadScratch,
+        source: R,
+        lengths: Lengths,
+        options: ReadOptions,
+    ) -> Result<Self> {
+        Self::open(scratch, source, lengths, options, None)
     }
 
     pub(super) fn open(
+        scratch: ReadScratch,
         source: R,
         lengths: Lengths,
         options: ReadOptions,
         verify: Option<Verify<R>>,
     ) -> Result<Self> {
-        let body = BodyReader::new(options.codec, options.codec_buffer, options.window_log_max)?;
+        let ReadScratch { body, window, buffer, kept_key } = scratch;
+        let (codec, cap, log_max) = (options.codec, options.codec_buffer, options.window_log_max);
+        let body = match body {
+            Some(body) if body.serves(codec, cap, log_max) => body,
+            _ => BodyReader::new(codec, cap, log_max)?,
+        };
         let capacity =
             lengths.part.map_or(options.buffer, |part| options.buffer.min(to_usize_limit(part)));
         let mut reader = Self {
-            source: Source::new(source, capacity, options.place.clone()),
+            source: Source::new(source, buffer, capacity, options.place.clone()),
             options,
             body,
-            window: Window::default(),
+            window,
             verify,
-            segment: Segment::default(),
+            segment: Segment { kept_key, ..Segment::default() },
             failed: false,
+            raw_observer: None,
         };
         reader.begin(lengths)?;
         Ok(reader)
@@ -89,6 +113,12 @@ impl<R: Read> SegmentReader<R> {
             + self.body.state_bytes()
     }
 
+    /// Lets `observer` see the raw stream of the present segment and those after it, as it is used,
+    /// markers included: for digests. A verifying reader may show it to the observer twice.
+    pub fn observe_raw(&mut self, observer: impl FnMut(&[u8]) + Send + 'static) {
+        self.raw_observer = Some(Box::new(observer));
+    }
+
     /// What is known of the present segment once its last record is out.
     pub fn summary(&self) -> Option<SegmentSummary> {
         self.segment.summary
@@ -99,9 +129,12 @@ impl<R: Read> SegmentReader<R> {
         self.source.position()
     }
 
-    /// Gives the source back. What has been buffered is lost.
-    pub fn into_inner(self) -> R {
-        self.source.reader
+    /// Gives the source back, and what is worth keeping for the next reader. Bytes that have been
+    /// buffered are lost.
+    pub fn into_parts(self) -> (R, ReadScratch) {
+        let (source, buffer) = self.source.into_parts();
+        let kept_key = self.segment.kept_key;
+        (source, ReadScratch { body: Some(self.body), window: self.window, buffer, kept_key })
     }
 
     /// Begins the next segment of the range, for a partition of its own. The one before has to be
@@ -133,11 +166,9 @@ impl<R: Read> SegmentReader<R> {
     }
 
     fn begin(&mut self, lengths: Lengths) -> Result<()> {
-        let kept_key = std::mem::take(&mut self.segment.kept_key);
-        let start = self.source.position();
-        self.segment = Segment { lengths, start, kept_key, ..Segment::default() };
-        self.segment.kept_key.clear();
-        self.open_body()?;
+        self.segment.lengths = lengths;
+        self.segment.start = self.source.position();
+        self.restart()?;
         match self.verify {
             Some(verify) => verify(self),
             None => Ok(()),
@@ -147,7 +178,9 @@ impl<R: Read> SegmentReader<R> {
     /// Begins the present segment again: the source stands at its first byte.
     pub(super) fn restart(&mut self) -> Result<()> {
         let Segment { lengths, start, .. } = self.segment;
-        self.segment = Segment { lengths, start, ..Segment::default() };
+        let mut kept_key = std::mem::take(&mut self.segment.kept_key);
+        kept_key.clear();
+        self.segment = Segment { lengths, start, kept_key, ..Segment::default() };
         self.open_body()
     }
 
@@ -292,6 +325,10 @@ impl<R: Read> SegmentReader<R> {
     }
 
     fn consume(&mut self, len: usize) {
+        if let Some(mut observer) = self.raw_observer.take() {
+            observer(self.raw().get(..len).unwrap_or_default());
+            self.raw_observer = Some(observer);
+        }
         match self.segment.flag {
             Some(Flag::Compressed) => self.window.consume(len),
             _ => self.source.consume(len),
@@ -370,27 +407,4 @@ impl<R: Read> SegmentReader<R> {
 pub(super) struct Found {
     value: std::ops::Range<usize>,
     in_run: bool,
-}
-
-/// Holds the flag against what the caller said of the segment.
-pub(super) fn check_flag(flag: Flag, lengths: Lengths, options: &ReadOptions) -> Result<(), Fault> {
-    match (flag, options.codec, lengths.raw, lengths.part) {
-        (Flag::Compressed, Codec::None, ..) => Err(Fault::CompressedWithoutCodec),
-        (Flag::Compressed, ..) => Ok(()),
-        // A raw body has the length of its record stream.
-        (Flag::Raw, _, Some(raw), Some(part)) => {
-            let found = part.saturating_sub(to_u64(CHECKSUM_BYTES));
-            if raw == found {
-                return Ok(());
-            }
-            let header = to_u64(HEADER_BYTES);
-            let (expected, found) = (raw.saturating_sub(header), found.saturating_sub(header));
-            Err(Fault::DecodedLength { expected, found })
-        }
-        (Flag::Raw, Codec::None, ..) => Ok(()),
-        (Flag::Raw, codec, ..) if !options.allow_raw => {
-            Err(Fault::RawWithCodec { codec: codec.name() })
-        }
-        (Flag::Raw, ..) => Ok(()),
-    }
 }

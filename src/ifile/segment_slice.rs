@@ -3,9 +3,9 @@
 use super::header::{
     CHECKSUM_BYTES, Flag, HEADER_BYTES, MIN_PART_LENGTH, SegmentSummary, parse_header,
 };
-use super::read_options::{Lengths, ReadOptions};
+use super::read_options::{Lengths, ReadOptions, check_flag};
 use super::records::{Entry, Record, RecordLimits, RecordState, Wanted};
-use super::segment_reader::{SegmentReader, check_flag};
+use super::segment_reader::SegmentReader;
 use crate::codec::{to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, Place, Result};
 use crate::wire::Cursor;

@@ -5,6 +5,9 @@ use crate::codec::{to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, Place, Result};
 use std::io::{ErrorKind, Read};
 
+/// Room for the largest fixed field.
+const MIN_CAPACITY: usize = 16;
+
 /// A reader's buffer. Bytes `start..end` are read and not yet consumed.
 ///
 /// All memory is initialized, so `buffer.len()` is its capacity; it grows only as bytes arrive, never
@@ -27,10 +30,17 @@ pub(super) struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    pub(super) fn new(reader: R, capacity: usize, place: Place) -> Self {
+    /// Takes over `buffer`, grown to `capacity` if it is smaller.
+    pub(super) fn new(reader: R, mut buffer: Vec<u8>, capacity: usize, place: Place) -> Self {
+        let capacity = capacity.max(MIN_CAPACITY);
+        if buffer.is_empty() {
+            buffer = vec![0; capacity];
+        } else if buffer.len() < capacity {
+            buffer.resize(capacity, 0);
+        }
         Self {
             reader,
-            buffer: vec![0; capacity.max(16)],
+            buffer,
             start: 0,
             end: 0,
             summed: 0,
@@ -40,6 +50,11 @@ impl<R: Read> Source<R> {
             drained: false,
             place,
         }
+    }
+
+    /// The reader and the buffer, what is in it lost.
+    pub(super) fn into_parts(self) -> (R, Vec<u8>) {
+        (self.reader, self.buffer)
     }
 
     pub(super) fn capacity(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use super::index::IndexEntry;
 use super::read_options::{Lengths, ReadOptions};
+use super::read_scratch::ReadScratch;
 use super::segment_reader::SegmentReader;
 use crate::codec::to_u64;
 use crate::error::{IFileError, Result};
@@ -15,7 +16,20 @@ impl<R: Read + Seek> SegmentReader<R> {
     /// If the options are invalid, or the first segment. Where its lengths are not known, all of its
     /// records are parsed beforehand.
     pub fn verified(source: R, lengths: Lengths, options: ReadOptions) -> Result<Self> {
-        Self::open(source, lengths, options, Some(Self::verify_ahead))
+        Self::verified_in(ReadScratch::default(), source, lengths, options)
+    }
+
+    /// As [`SegmentReader::verified`], with the buffers and codec states of a reader before.
+    ///
+    /// # Errors
+    /// As [`SegmentReader::verified`]. The scratch is then gone.
+    pub fn verified_in(
+        scratch: ReadScratch,
+        source: R,
+        lengths: Lengths,
+        options: ReadOptions,
+    ) -> Result<Self> {
+        Self::open(scratch, source, lengths, options, Some(Self::verify_ahead))
     }
 
     /// As [`SegmentReader::verified`], for the segment of an index entry. The source is a data file,
@@ -23,14 +37,27 @@ impl<R: Read + Seek> SegmentReader<R> {
     ///
     /// # Errors
     /// As [`SegmentReader::verified`], and if the source cannot be positioned.
-    pub fn range(mut source: R, entry: IndexEntry, options: ReadOptions) -> Result<Self> {
+    pub fn range(source: R, entry: IndexEntry, options: ReadOptions) -> Result<Self> {
+        Self::range_in(ReadScratch::default(), source, entry, options)
+    }
+
+    /// As [`SegmentReader::range`], with the buffers and codec states of a reader before.
+    ///
+    /// # Errors
+    /// As [`SegmentReader::range`]. The scratch is then gone.
+    pub fn range_in(
+        scratch: ReadScratch,
+        mut source: R,
+        entry: IndexEntry,
+        options: ReadOptions,
+    ) -> Result<Self> {
         let options = options.with_base_offset(entry.start_offset);
         source.seek(SeekFrom::Start(entry.start_offset)).map_err(|source| IFileError::Io {
             action: "position segment",
             place: options.place.clone(),
             source,
         })?;
-        Self::verified(source, entry.into(), options)
+        Self::verified_in(scratch, source, entry.into(), options)
     }
 
     fn verify_ahead(&mut self) -> Result<()> {

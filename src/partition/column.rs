@@ -22,6 +22,9 @@ use super::source::{Rows, SourceColumn};
 /// Strings up to this length live in their view.
 const INLINE_VIEW_BYTES: u32 = 12;
 
+/// Bytes of values from which on a column grows by a quarter instead of to the double.
+const MANY_VALUE_BYTES: usize = 16 * 1024;
+
 /// Values gathered before they are copied to their place.
 const GATHER_ROWS: usize = 256;
 
@@ -202,6 +205,15 @@ pub(super) fn next_capacity(len: usize, capacity: usize, more: usize) -> usize {
     if needed <= capacity { capacity } else { needed.max(2 * capacity) }
 }
 
+/// As [`next_capacity`], for bytes of values: once there are many, little room is left unused.
+fn next_value_capacity(values: &Vec<u8>, more: usize) -> usize {
+    let (needed, capacity) = (values.len() + more, values.capacity());
+    if capacity < MANY_VALUE_BYTES || needed <= capacity {
+        return next_capacity(values.len(), capacity, more);
+    }
+    needed.max(capacity + capacity / 4)
+}
+
 fn reserve_to<T>(values: &mut Vec<T>, capacity: usize) {
     values.reserve_exact(capacity.saturating_sub(values.len()));
 }
@@ -287,7 +299,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
                 }
             }
         }
-        next_capacity(self.values.len(), self.values.capacity(), bytes) - self.values.capacity()
+        next_value_capacity(&self.values, bytes) - self.values.capacity()
     }
 
     fn append(&mut self, source: &SourceColumn, rows: Rows<'_>) {
@@ -366,7 +378,7 @@ impl Views {
                 bytes += view.len() as usize;
             }
         });
-        next_capacity(self.values.len(), self.values.capacity(), bytes) - self.values.capacity()
+        next_value_capacity(&self.values, bytes) - self.values.capacity()
     }
 
     fn append(&mut self, source: &SourceColumn, rows: Rows<'_>) {

@@ -58,7 +58,11 @@ fn i12_an_underestimated_bound_reads_back() {
 fn i12_history_changes_no_byte() {
     for codec in all_codecs() {
         let options = SegmentOptions::tez(codec);
-        let streams = streams();
+        let mut streams = streams();
+        if matches!(codec, Codec::Zstd { level: 13.. }) {
+            // Slow, and without anything to find that the others do not have.
+            streams.truncate(6);
+        }
         let fresh: Vec<Vec<u8>> = streams.iter().map(|stream| write(stream, options).0).collect();
         let mut scratch = WriteScratch::new(options).unwrap();
         // Up, down, and up again: each stream comes after a larger and after a smaller one.

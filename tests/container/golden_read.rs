@@ -101,6 +101,7 @@ fn x1_spill_files_hold_the_records_of_the_manifest() {
         let index_name = text(file, "index_file");
         let index = UncheckedIndex::parse(&read(index_name), Some(index_name)).unwrap();
         let index = index.validate(u64::try_from(data.len()).unwrap()).unwrap();
+        index.check_contiguous(u64::try_from(data.len()).unwrap()).unwrap();
         let all = golden::records(file);
         assert_eq!(index.entries().len(), list(file, "partitions").len());
         for (entry, partition) in index.entries().iter().zip(list(file, "partitions")) {

@@ -112,11 +112,10 @@ fn i2_segments_are_written_back() {
             if blocks_known && mode == WriteMode::Unbuffered {
                 let golden = blocks(codec(file), body(&read(name)));
                 assert_eq!(blocks(codec(file), body(&bytes)), golden, "{name}");
-                match file["block_count"].as_u64() {
-                    Some(count) => {
-                        assert_eq!(golden.len(), usize::try_from(count).unwrap(), "{name}")
-                    }
-                    None => assert_eq!(golden, expected_blocks(list(file, "blocks")), "{name}"),
+                if let Some(count) = file["block_count"].as_u64() {
+                    assert_eq!(golden.len(), usize::try_from(count).unwrap(), "{name}");
+                } else {
+                    assert_eq!(golden, expected_blocks(list(file, "blocks")), "{name}");
                 }
             }
             if blocks_known && mode == WriteMode::Buffered {

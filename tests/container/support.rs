@@ -118,6 +118,8 @@ macro_rules! drain {
     }};
 }
 
+pub(crate) use drain;
+
 /// The ways to read a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {

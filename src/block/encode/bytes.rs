@@ -57,7 +57,11 @@ impl ByteRows for Vec<&[u8]> {
 }
 
 impl Body {
-    pub(super) fn strings<T: ByteArrayType>(&mut self, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+    pub(super) fn strings<T: ByteArrayType>(
+        &mut self,
+        parts: &[Part<'_>],
+        rows: usize,
+    ) -> BlockResult<()> {
         let [part] = parts else {
             let mut values: Vec<&[u8]> = Vec::with_capacity(rows);
             for part in parts {
@@ -78,7 +82,11 @@ impl Body {
         self.byte_rows(&values, Some(all), 0, parts, rows)
     }
 
-    pub(super) fn views<T: ByteViewType>(&mut self, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+    pub(super) fn views<T: ByteViewType>(
+        &mut self,
+        parts: &[Part<'_>],
+        rows: usize,
+    ) -> BlockResult<()> {
         let [part] = parts else {
             let mut values: Vec<&[u8]> = Vec::with_capacity(rows);
             for part in parts {
@@ -132,7 +140,9 @@ impl Body {
         self.sink.put_words(lens, None);
         self.sink.put_bytes(total, |out| match all.filter(|all| all.len() == total) {
             Some(all) => out.extend_from_slice(all),
-            None => (0..rows).filter(|i| is_valid(mask, *i)).for_each(|i| out.extend_from_slice(values.get(i))),
+            None => (0..rows)
+                .filter(|i| is_valid(mask, *i))
+                .for_each(|i| out.extend_from_slice(values.get(i))),
         });
         Ok(())
     }

@@ -1,0 +1,88 @@
+//! What `EXPLAIN` and `EXPLAIN ANALYZE` say of the exchange.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, StringArray};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::SessionContext;
+
+use super::support::{config, ifile_state, run, session, with_table};
+
+const GROUPS: &str = "SELECT s, count(*) FROM t GROUP BY s";
+
+async fn explained(context: &SessionContext, sql: &str) -> String {
+    let batches = run(context, sql).await;
+    let batch = batches.last().unwrap();
+    let plans = batch.column_by_name("plan").unwrap();
+    let plans = plans.as_any().downcast_ref::<StringArray>().unwrap();
+    plans.value(plans.len() - 1).to_owned()
+}
+
+fn exchange_lines(plan: &str) -> String {
+    let lines = plan.lines().filter(|line| line.contains("RepartitionExec"));
+    lines.map(str::trim).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn partitioning_codec_and_mode() {
+    let context = session();
+    with_table(&context);
+    let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {GROUPS}")).await;
+    insta::assert_snapshot!(exchange_lines(&plan), @"");
+    run(&context, "SET ifile.codec = 'zstd:5'").await;
+    let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {GROUPS}")).await;
+    assert!(exchange_lines(&plan).contains("codec=zstd:5"), "{plan}");
+}
+
+#[tokio::test]
+async fn a_merge_and_its_order() {
+    let context = session();
+    with_table(&context);
+    run(&context, "SET datafusion.optimizer.prefer_existing_sort = true").await;
+    let sorted = "SELECT a.k, sum(a.c) OVER (PARTITION BY a.k ORDER BY a.g) FROM \
+                  (SELECT k, g, count(*) AS c FROM t GROUP BY k, g ORDER BY k, g LIMIT 100000) a";
+    let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {sorted}")).await;
+    insta::assert_snapshot!(exchange_lines(&plan), @"");
+}
+
+#[tokio::test]
+async fn the_tree() {
+    let context = session();
+    with_table(&context);
+    let plan = explained(&context, &format!("EXPLAIN FORMAT TREE {GROUPS}")).await;
+    for part in ["IFileRepartitionExec", "partition_count(in->out)", "3 -> 4", "codec", "lz4"] {
+        assert!(plan.contains(part), "{part}: {plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_of_an_exchange_that_spills() {
+    let pool = Arc::new(GreedyMemoryPool::new(256 << 20));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build().unwrap();
+    let context = SessionContext::new_with_state(ifile_state(config(), Arc::new(runtime)));
+    with_table(&context);
+    let plan = explained(&context, &format!("EXPLAIN ANALYZE {GROUPS}")).await;
+    let line = plan
+        .lines()
+        .find(|line| line.contains("IFileRepartitionExec: partitioning=Hash"))
+        .unwrap_or_else(|| panic!("no exchange in {plan}"));
+    for name in [
+        "output_rows=",
+        "elapsed_compute=",
+        "fetch_time=",
+        "repartition_time=",
+        "spill_count=",
+        "spilled_bytes=",
+        "spilled_rows=",
+        "spilled_raw_bytes=",
+        "encode_time=",
+        "write_time=",
+        "read_time=",
+        "decode_time=",
+        "peak_reserved=",
+    ] {
+        assert!(line.contains(name), "{name} is missing in {line}");
+    }
+    assert!(!line.contains("peak_reserved=0"), "{line}");
+}
