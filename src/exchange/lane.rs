@@ -408,3 +408,6 @@ impl Lane {
         self.closed || self.error.is_some() || (self.finished && self.windows == 0)
     }
 }
+
+#[cfg(test)]
+mod tests;
