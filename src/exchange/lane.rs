@@ -418,3 +418,6 @@ impl Lane {
         self.closed || self.error.is_some() || (self.finished && self.windows == 0)
     }
 }
+
+#[cfg(test)]
+mod tests;

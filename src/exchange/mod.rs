@@ -68,6 +68,8 @@ pub(crate) struct Exchange {
     lanes: Vec<LaneCell>,
     gates: Vec<Gate>,
     pressure: Pressure,
+    /// Bytes of all lanes that pressure could change.
+    spillable_bytes: AtomicUsize,
     open_lanes: AtomicUsize,
     inputs_left: AtomicUsize,
     failure: OnceLock<Arc<DataFusionError>>,
@@ -138,6 +140,7 @@ impl ExchangeHandle {
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
             pressure: Pressure::new(context, inputs.len(), &ledger),
+            spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),
             inputs_left: AtomicUsize::new(inputs.len()),
             failure: OnceLock::new(),
@@ -170,8 +173,14 @@ impl Exchange {
         let mut lane = cell.lane.lock();
         let result = work(&mut lane);
         let Weight { arrow, blocks } = lane.weight();
-        cell.arrow_bytes.store(arrow, Ordering::Relaxed);
-        cell.block_bytes.store(blocks, Ordering::Relaxed);
+        let less = cell.arrow_bytes.swap(arrow, Ordering::Relaxed)
+            + cell.block_bytes.swap(blocks, Ordering::Relaxed);
+        let more = arrow + blocks;
+        if more > less {
+            self.spillable_bytes.fetch_add(more - less, Ordering::Relaxed);
+        } else if less > more {
+            self.spillable_bytes.fetch_sub(less - more, Ordering::Relaxed);
+        }
         let starving = lane.is_starving(&self.shape);
         if starving != lane.starving {
             lane.starving = starving;
