@@ -210,7 +210,7 @@ impl Lane {
         stage.append(source, rows.split_at(count).0)?;
         self.stage_permit.move_from(credit, growth);
         let full = self.open_window_rows + stage.rows() >= shape.batch_rows
-            || self.open_window_bytes + stage.value_bytes() >= shape.batch_bytes;
+            || self.open_window_bytes + stage.row_bytes() >= shape.batch_bytes;
         if full || (shape.eager && self.wanted) {
             self.flush(shape, full)?;
         }

@@ -34,6 +34,7 @@ use std::task::{Context, Poll};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::Partitioning;
 use parking_lot::Mutex;
@@ -45,7 +46,10 @@ use self::gate::Gate;
 use self::lane::{Lane, LaneShape, Next, Weight};
 use self::pressure::Pressure;
 use crate::config::IFileOptions;
-use crate::memory::{Ledger, Shares};
+use crate::memory::{Ledger, MergePool, Shares};
+
+/// Least bytes of the batches that lanes give to merges, however small the memory pool.
+const LEAST_MERGE_BATCH_BYTES: usize = 8 * 1024;
 
 /// What an exchange is asked to do.
 pub(crate) struct ExchangePlan {
@@ -65,6 +69,8 @@ pub(crate) struct Exchange {
     inputs: usize,
     outputs: usize,
     ledger: Arc<Ledger>,
+    /// What merges of lanes reserve from.
+    merge_pool: Arc<dyn MemoryPool>,
     lanes: Vec<LaneCell>,
     gates: Vec<Gate>,
     pressure: Pressure,
@@ -126,7 +132,10 @@ impl ExchangeHandle {
             shape: LaneShape {
                 schema: SchemaRef::clone(&plan.schema),
                 batch_rows: context.session_config().batch_size(),
-                batch_bytes: plan.options.batch_bytes,
+                batch_bytes: match plan.preserve_order {
+                    true => merge_batch_bytes(&plan.options, &ledger, lanes),
+                    false => plan.options.batch_bytes,
+                },
                 eager: plan.preserve_order,
             },
             inputs: inputs.len(),
@@ -145,11 +154,17 @@ impl ExchangeHandle {
             inputs_left: AtomicUsize::new(inputs.len()),
             failure: OnceLock::new(),
             producers: Mutex::new(Vec::new()),
+            merge_pool: Arc::new(MergePool::new(Arc::clone(&ledger))),
             ledger,
             plan,
         });
         exchange.spawn_producers(inputs)?;
         Ok(Self(Arc::new(HandleInner { exchange })))
+    }
+
+    /// The pool for a merge of lanes.
+    pub(crate) fn merge_pool(&self) -> &Arc<dyn MemoryPool> {
+        &self.0.exchange.merge_pool
     }
 
     /// The lanes that feed output `output`, one per group of inputs.
@@ -159,6 +174,13 @@ impl ExchangeHandle {
             .map(|group| LaneStream::new(self.clone(), group * exchange.outputs + output))
             .collect()
     }
+}
+
+/// Bytes of the batches that lanes give to merges: a merge holds one or two of each lane, in rows
+/// and in keys, so all of them together stay within the exchange's part of the pool.
+fn merge_batch_bytes(options: &IFileOptions, ledger: &Ledger, lanes: usize) -> usize {
+    let share = ledger.ceiling_bytes() / (4 * lanes.max(1));
+    share.max(LEAST_MERGE_BATCH_BYTES).min(options.batch_bytes)
 }
 
 impl Exchange {

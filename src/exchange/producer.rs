@@ -131,7 +131,8 @@ impl Exchange {
                 }
             }
             Routed::Grouped(grouped) => {
-                let bytes = batch.get_array_memory_size();
+                // Not the size of its buffers: a slice shares them with rows that are not here.
+                let bytes = crate::block::logical_bytes(&batch, 0, batch.num_rows());
                 let step = rows_in_cache(batch.num_rows(), bytes, grouped.len());
                 self.scatter(first, input, &source, &grouped, step, credit).await
             }
@@ -218,6 +219,10 @@ impl Exchange {
                     return self.append(lane, source, rows, credit).await;
                 }
                 Ok(Some(count)) => count,
+            };
+            let count = match self.shape.eager {
+                true => count.min((self.shape.batch_bytes * batch.num_rows() / all.max(1)).max(1)),
+                false => count,
             };
             let bytes = (all * count).div_ceil(batch.num_rows());
             if credit.bytes() < bytes && !self.extend(credit, bytes, true).await? {

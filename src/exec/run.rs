@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, SpillMetrics};
@@ -147,10 +147,15 @@ struct Claim {
 }
 
 impl Claim {
-    fn lanes(mut self, context: &TaskContext) -> Result<Vec<LaneStream>> {
-        let Some(state) = self.state.take() else { return Ok(vec![]) };
+    /// The lanes of the output, and the pool for a merge of them.
+    fn lanes(mut self, context: &TaskContext) -> Result<(Vec<LaneStream>, Arc<dyn MemoryPool>)> {
+        let Some(state) = self.state.take() else {
+            return internal_err!("an output has its lanes once");
+        };
         let mut progress = state.0.lock();
-        let lanes = progress.handle(context).map(|handle| handle.lanes_of(self.partition));
+        let lanes = progress
+            .handle(context)
+            .map(|handle| (handle.lanes_of(self.partition), Arc::clone(handle.merge_pool())));
         let served = progress.served();
         drop(progress);
         drop(served);
@@ -192,7 +197,7 @@ impl IFileRepartitionExec {
         let baseline = BaselineMetrics::new(self.metrics_set(), partition);
         let metrics = self.metrics_set().clone();
         let stream = futures::stream::once(async move {
-            let mut lanes = claim.lanes(&context)?;
+            let (mut lanes, merge_pool) = claim.lanes(&context)?;
             let schema = SchemaRef::clone(&stream_schema);
             let Some(order) = order else {
                 let Some(lane) = lanes.pop() else {
@@ -201,7 +206,7 @@ impl IFileRepartitionExec {
                 return Ok(Box::pin(lane.with_metrics(baseline)) as SendableRecordBatchStream);
             };
             let name = format!("IFileRepartitionExec[Merge {partition}]");
-            let reservation = MemoryConsumer::new(name).register(context.memory_pool());
+            let reservation = MemoryConsumer::new(name).register(&merge_pool);
             let spill_metrics = SpillMetrics::new(&metrics, partition);
             let spills =
                 SpillManager::new(context.runtime_env(), spill_metrics, SchemaRef::clone(&schema));

@@ -48,6 +48,11 @@ impl Ledger {
         self.reservation.size()
     }
 
+    /// Beyond how many bytes the exchange refuses itself more.
+    pub(crate) fn ceiling_bytes(&self) -> usize {
+        self.ceiling_bytes
+    }
+
     /// Most bytes held at any time.
     pub(crate) fn peak_bytes(&self) -> usize {
         self.peak_bytes.load(Ordering::Relaxed)
@@ -59,6 +64,13 @@ impl Ledger {
     /// The pool's refusal, or ours when `bytes` goes beyond our share of it or into the headroom of
     /// others. Nothing is held then.
     pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Result<Permit> {
+        self.try_grow(bytes)?;
+        Ok(self.permit(bytes))
+    }
+
+    /// [`try_reserve`](Self::try_reserve) without a permit: the caller gives back by
+    /// [`shrink`](Self::shrink).
+    pub(super) fn try_grow(&self, bytes: usize) -> Result<()> {
         let wanted = self.held_bytes().saturating_add(bytes);
         let in_pool = self.pool.reserved().saturating_add(bytes);
         let (ours, option) = if wanted > self.most_bytes {
@@ -76,13 +88,25 @@ impl Ledger {
             )));
         }
         self.reservation.try_grow(bytes)?;
-        Ok(self.granted(bytes))
+        self.note_peak();
+        Ok(())
     }
 
     /// Reserves `bytes` whatever the pool says; see the module's policy for who may.
     pub(crate) fn force(self: &Arc<Self>, bytes: usize) -> Permit {
+        self.grow(bytes);
+        self.permit(bytes)
+    }
+
+    /// [`force`](Self::force) without a permit.
+    pub(super) fn grow(&self, bytes: usize) {
         self.reservation.grow(bytes);
-        self.granted(bytes)
+        self.note_peak();
+    }
+
+    /// Gives back bytes that no permit stands for.
+    pub(super) fn shrink(&self, bytes: usize) {
+        self.reservation.shrink(bytes);
     }
 
     /// A permit for nothing, to be filled by [`Permit::move_from`].
@@ -90,8 +114,11 @@ impl Ledger {
         Permit { ledger: Arc::clone(self), bytes: 0 }
     }
 
-    fn granted(self: &Arc<Self>, bytes: usize) -> Permit {
+    fn note_peak(&self) {
         self.peak_bytes.fetch_max(self.held_bytes(), Ordering::Relaxed);
+    }
+
+    fn permit(self: &Arc<Self>, bytes: usize) -> Permit {
         Permit { ledger: Arc::clone(self), bytes }
     }
 }

@@ -17,11 +17,14 @@
 //!   MemoryPool <- MemoryReservation <- Ledger <- Permit (producer's credit)
 //!                                            <- Permit (rows of a partition)
 //!                                            <- Permit (encoder, blocks, fetched bytes)
+//!                                            <- MergePool <- DataFusion's merge
 //! ```
 
 mod ledger;
+mod merge_pool;
 
 pub(crate) use ledger::{Held, Ledger, Permit, Shares};
+pub(crate) use merge_pool::MergePool;
 
 /// Most bytes that an exchange may hold although the pool refuses them, so that rows leave in
 /// blocks of a useful size; fewer where `ifile.block_bytes` asks for smaller ones.

@@ -51,9 +51,10 @@ impl Stage {
         self.rows
     }
 
-    /// Bytes of strings and other values of variable length.
-    pub(crate) fn value_bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.column.value_bytes()).sum()
+    /// Bytes of the rows, room for more not counted.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let values: usize = self.columns.iter().map(|column| column.column.value_bytes()).sum();
+        values + (self.rows * self.fixed_bits).div_ceil(8)
     }
 
     /// Capacity in rows that takes `more`: what is needed while a partition gets few rows of a batch,

@@ -33,12 +33,12 @@ async fn a_query_beyond_the_quota_fails_and_the_next_one_runs(
         nothing_left_soon(&runtime).await;
     }
     if quota > 0 {
-        // About 3 MB of rows, half of them for the second output: some go to disk.
-        let small = plan(7 << 19);
+        // 2.25 MB of rows, half of them for the second output: a part of them goes to disk.
+        let small = plan(9 << 18);
         let parts = drain_in_turn(&small, &context(&runtime, batch_rows)).await.unwrap();
-        assert_eq!(Digest::of(parts.iter().flatten()).rows, (7 << 19) / 16);
+        assert_eq!(Digest::of(parts.iter().flatten()).rows, (9 << 18) / 16);
         let stored = metric(&small, "spilled_bytes");
-        assert!(stored > 100_000, "{stored} bytes on disk");
+        assert!(stored > 0, "nothing went to disk");
         assert_nothing_left(&runtime);
     }
 }

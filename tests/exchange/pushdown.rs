@@ -1,25 +1,36 @@
 //! Projections, filters and sorts move through the exchange as they do through the stock node.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
-use datafusion::common::Result;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, not_impl_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{binary, col, lit};
-use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::filter_pushdown::{
     FilterDescription, FilterPushdownPhase, PushedDown,
 };
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sort_pushdown::SortOrderPushdownResult;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    displayable,
+};
 use datafusion_ifile::IFileRepartitionExec;
 
 use super::support::{
-    ample, drain, hash, memory_plan, multisets, noise, order_by, range, sorted_memory_plan,
-    stock_and_ours,
+    ample, drain, hash, memory_plan, multisets, noise, order_by, range, stock_and_ours,
 };
 
 fn input(inputs: u64) -> Arc<dyn ExecutionPlan> {
@@ -136,35 +147,127 @@ fn filters() {
     }
 }
 
+/// An input that can give its rows in any order: of one partition exactly, of several nearly.
+#[derive(Debug)]
+struct Sortable {
+    properties: Arc<PlanProperties>,
+    order: Option<LexOrdering>,
+}
+
+impl Sortable {
+    fn new(schema: SchemaRef, partitions: usize, order: Option<LexOrdering>) -> Self {
+        let equivalences = match &order {
+            Some(order) => EquivalenceProperties::new_with_orderings(schema, [order.clone()]),
+            None => EquivalenceProperties::new(schema),
+        };
+        let properties = PlanProperties::new(
+            equivalences,
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self { properties: Arc::new(properties), order }
+    }
+}
+
+impl DisplayAs for Sortable {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sortable: {:?}", self.order)
+    }
+}
+
+impl ExecutionPlan for Sortable {
+    fn name(&self) -> &'static str {
+        "Sortable"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        _partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        not_impl_err!("it is planned with only")
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        let partitions = self.properties.partitioning.partition_count();
+        let order = LexOrdering::new(order.to_vec());
+        let inner = Arc::new(Self::new(self.schema(), partitions, order));
+        Ok(match partitions {
+            1 => SortOrderPushdownResult::Exact { inner },
+            _ => SortOrderPushdownResult::Inexact { inner },
+        })
+    }
+}
+
 #[test]
 fn sorts() {
-    let list: Vec<_> = (0..3).map(|b| super::support::numbered(b * 100, 100)).collect();
-    let schema = list[0].schema();
-    let inputs = [
-        memory_plan(&[list.clone()], &schema),
-        memory_plan(&[list.clone(), list.clone()], &schema),
-        sorted_memory_plan(&[list.clone()], &schema),
-        sorted_memory_plan(&[list.clone(), list], &schema),
-    ];
+    let schema = super::support::numbered(0, 0).schema();
+    let order = |descending| order_by("k", &schema, SortOptions { descending, nulls_first: false });
     let kind = |result: SortOrderPushdownResult<Arc<dyn ExecutionPlan>>| match result {
         SortOrderPushdownResult::Exact { inner } => ("exact", Some(inner)),
         SortOrderPushdownResult::Inexact { inner } => ("inexact", Some(inner)),
         SortOrderPushdownResult::Unsupported => ("unsupported", None),
     };
-    for input in inputs {
-        for descending in [false, true] {
-            for preserve_order in [false, true] {
-                let (stock, ours) = stock_and_ours(&input, &hash(&input, "k", 3), preserve_order);
-                let options = SortOptions { descending, nulls_first: false };
-                let order: Vec<_> = order_by("k", &schema, options).into_iter().collect();
-                let (stock, inner) = kind(stock.try_pushdown_sort(&order).unwrap());
-                let (ours, our_inner) = kind(ours.try_pushdown_sort(&order).unwrap());
-                assert_eq!(ours, stock);
-                let (Some(inner), Some(our_inner)) = (inner, our_inner) else { continue };
-                assert_eq!(our_inner.name(), "IFileRepartitionExec");
-                assert_eq!(our_inner.output_ordering(), inner.output_ordering());
-                assert_eq!(our_inner.output_partitioning(), inner.output_partitioning());
-            }
+    let mut kinds = Vec::new();
+    for (partitions, sorted) in [(1, false), (1, true), (3, false), (3, true)] {
+        for (descending, preserve_order) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let own = sorted.then(|| order(false));
+            let input: Arc<dyn ExecutionPlan> =
+                Arc::new(Sortable::new(Arc::clone(&schema), partitions, own));
+            let partitioning = hash(&input, "k", 3);
+            let (stock, ours) = stock_and_ours(&input, &partitioning, preserve_order);
+            let wanted: Vec<_> = order(descending).into_iter().collect();
+            let (stock, inner) = kind(stock.try_pushdown_sort(&wanted).unwrap());
+            let (ours, our_inner) = kind(ours.try_pushdown_sort(&wanted).unwrap());
+            assert_eq!(ours, stock);
+            kinds.push(ours);
+            let (Some(inner), Some(our_inner)) = (inner, our_inner) else { continue };
+            assert_eq!(our_inner.name(), "IFileRepartitionExec");
+            assert_eq!(our_inner.output_ordering(), inner.output_ordering());
+            assert_eq!(our_inner.output_partitioning(), inner.output_partitioning());
+            let order_of =
+                |plan: &Arc<dyn ExecutionPlan>| plan.children()[0].output_ordering().cloned();
+            assert_eq!(order_of(&our_inner), order_of(&inner));
+            assert_eq!(order_of(&our_inner), Some(order(descending)));
         }
     }
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, ["exact", "inexact", "unsupported"]);
 }

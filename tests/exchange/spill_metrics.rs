@@ -84,7 +84,7 @@ async fn sliced_input_spills_the_same_bytes() {
     let one = concat_batches(&whole[0].schema(), &whole).unwrap();
     let sliced: Vec<_> = (0..200).map(|batch| one.slice(batch * 4096, 4096)).collect();
     let mut spilled = Vec::new();
-    for batches in [whole, sliced] {
+    for batches in [whole.clone(), whole, sliced] {
         let runtime = greedy_runtime(1);
         let schema = batches[0].schema();
         let input = memory_plan(&[batches], &schema);
@@ -102,7 +102,8 @@ async fn sliced_input_spills_the_same_bytes() {
         assert_eq!(rows, 200 * 4096);
     }
     assert!(spilled[0][0] > 0, "nothing was spilled");
-    assert_eq!(spilled[0], spilled[1]);
+    assert_eq!(spilled[0], spilled[1], "twice the same");
+    assert_eq!(spilled[0], spilled[2], "whole and sliced");
 }
 
 #[tokio::test]

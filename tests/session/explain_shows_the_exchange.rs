@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, StringArray};
+use datafusion::catalog::MemTable;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionContext, col};
 
-use super::support::{config, ifile_state, run, session, with_table};
+use super::support::{config, ifile_state, rows, run, session, with_table};
 
 const GROUPS: &str = "SELECT s, count(*) FROM t GROUP BY s";
 
@@ -29,21 +30,36 @@ async fn partitioning_codec_and_mode() {
     let context = session();
     with_table(&context);
     let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {GROUPS}")).await;
-    insta::assert_snapshot!(exchange_lines(&plan), @"");
+    insta::assert_snapshot!(exchange_lines(&plan), @"IFileRepartitionExec: partitioning=Hash([s@0], 4), input_partitions=4, codec=lz4, mode=fifo");
     run(&context, "SET ifile.codec = 'zstd:5'").await;
     let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {GROUPS}")).await;
     assert!(exchange_lines(&plan).contains("codec=zstd:5"), "{plan}");
 }
 
 #[tokio::test]
-async fn a_merge_and_its_order() {
+async fn one_sorted_input() {
     let context = session();
     with_table(&context);
-    run(&context, "SET datafusion.optimizer.prefer_existing_sort = true").await;
     let sorted = "SELECT a.k, sum(a.c) OVER (PARTITION BY a.k ORDER BY a.g) FROM \
                   (SELECT k, g, count(*) AS c FROM t GROUP BY k, g ORDER BY k, g LIMIT 100000) a";
     let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {sorted}")).await;
-    insta::assert_snapshot!(exchange_lines(&plan), @"");
+    insta::assert_snapshot!(exchange_lines(&plan), @r"
+    IFileRepartitionExec: partitioning=Hash([k@0], 4), input_partitions=1, codec=lz4, mode=fifo, maintains_sort_order=true
+    IFileRepartitionExec: partitioning=Hash([k@0, g@1], 4), input_partitions=4, codec=lz4, mode=fifo
+    ");
+}
+
+#[tokio::test]
+async fn a_merge_and_its_order() {
+    let context = session();
+    let partitions = (0..4i64).map(|part| vec![rows(part * 500, 2000)]).collect();
+    let table = MemTable::try_new(rows(0, 0).schema(), partitions).unwrap();
+    let order = vec![vec![col("k").sort(true, false)]];
+    context.register_table("sorted", Arc::new(table.with_sort_order(order))).unwrap();
+    run(&context, "SET datafusion.optimizer.prefer_existing_sort = true").await;
+    let sql = "SELECT k, sum(g) OVER (PARTITION BY k) FROM sorted";
+    let plan = explained(&context, &format!("EXPLAIN FORMAT INDENT {sql}")).await;
+    insta::assert_snapshot!(exchange_lines(&plan), @"IFileRepartitionExec: partitioning=Hash([k@0], 4), input_partitions=4, codec=lz4, mode=merge, preserve_order=true, sort_exprs=k@0 ASC NULLS LAST");
 }
 
 #[tokio::test]
@@ -51,7 +67,7 @@ async fn the_tree() {
     let context = session();
     with_table(&context);
     let plan = explained(&context, &format!("EXPLAIN FORMAT TREE {GROUPS}")).await;
-    for part in ["IFileRepartitionExec", "partition_count(in->out)", "3 -> 4", "codec", "lz4"] {
+    for part in ["IFileRepartitionExec", "partition_count(in->out)", "4 -> 4", "codec: lz4"] {
         assert!(plan.contains(part), "{part}: {plan}");
     }
 }

@@ -89,7 +89,7 @@ async fn nodes_keep_their_properties() {
         let (before, after) = (properties(&before), properties(&after));
         assert_eq!(before.len(), after.len());
         for (before, after) in before.iter().zip(&after) {
-            assert_eq!(after.partitioning, before.partitioning);
+            assert_eq!(after.partitioning.to_string(), before.partitioning.to_string());
             assert_eq!(after.output_ordering(), before.output_ordering());
         }
     }
