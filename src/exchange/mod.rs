@@ -122,10 +122,8 @@ impl ExchangeHandle {
     ) -> Result<Self> {
         let outputs = plan.partitioning.partition_count();
         let groups = if plan.preserve_order { inputs.len() } else { 1 };
-        let shares = Shares {
-            most: plan.options.memory_share,
-            headroom: plan.options.memory_headroom,
-        };
+        let shares =
+            Shares { most: plan.options.memory_share, headroom: plan.options.memory_headroom };
         let ledger = Ledger::new(&plan.name, context.memory_pool(), shares);
         let lanes = groups * outputs;
         let exchange = Arc::new(Exchange {

@@ -247,7 +247,11 @@ mod tests {
     #[test]
     fn an_unbounded_pool_has_no_ceiling() {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-        assert!(Ledger::new("test", &pool, Shares { most: 0.01, headroom: 0.9 }).try_reserve(usize::MAX / 2).is_ok());
+        assert!(
+            Ledger::new("test", &pool, Shares { most: 0.01, headroom: 0.9 })
+                .try_reserve(usize::MAX / 2)
+                .is_ok()
+        );
     }
 
     #[test]
