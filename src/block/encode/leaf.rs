@@ -70,22 +70,14 @@ impl Body {
 
     fn primitive<T: ArrowPrimitiveType<Native: Word>>(&mut self, parts: &[Part<'_>]) -> BlockResult<()> {
         let values = parts::values(parts, |array| array.as_primitive::<T>().values())?;
-        self.words(&values, parts);
+        self.words(&values, parts, false);
         Ok(())
     }
 
     fn floats<T: ArrowPrimitiveType, B: Word>(&mut self, parts: &[Part<'_>]) -> BlockResult<()> {
         let values = parts::values(parts, |array| array.as_primitive::<T>().values().inner().typed_data::<B>())?;
-        self.words(&values, parts);
+        self.words(&values, parts, true);
         Ok(())
-    }
-
-    fn words<T: Word>(&mut self, values: &[T], parts: &[Part<'_>]) {
-        self.with_validity(parts, |this, validity| {
-            if this.open(tags::WORDS, validity, values.len()) {
-                this.sink.put_words(values, validity.mask());
-            }
-        });
     }
 
     fn interval(&mut self, unit: IntervalUnit, parts: &[Part<'_>]) -> BlockResult<()> {
