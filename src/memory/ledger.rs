@@ -50,7 +50,7 @@ impl Ledger {
 
     /// Beyond how many bytes the exchange refuses itself more.
     pub(crate) fn ceiling_bytes(&self) -> usize {
-        self.ceiling_bytes
+        self.most_bytes
     }
 
     /// Most bytes held at any time.
