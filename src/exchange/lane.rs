@@ -24,6 +24,9 @@ use crate::memory::{Held, Permit};
 use crate::partition::{Rows, Source, Stage};
 use crate::scratch::{Block, StoredBlock};
 
+/// Bytes that a stage of several rows never exceeds, so that 32-bit offsets hold for its strings.
+const MOST_STAGE_BYTES: usize = i32::MAX as usize;
+
 /// What all lanes of an exchange share.
 #[derive(Debug)]
 pub(super) struct LaneShape {
@@ -200,6 +203,10 @@ impl Lane {
         while growth > shape.batch_bytes && count > 1 {
             count /= 2;
             growth = stage.growth(source, rows.split_at(count).0);
+        }
+        if stage.rows() > 0 && stage.row_bytes().saturating_add(growth) > MOST_STAGE_BYTES {
+            self.flush(shape, true)?;
+            return self.append(shape, source, rows, most, credit);
         }
         if self.stage_permit.bytes() == 0 {
             growth += Stage::overhead_bytes(&shape.schema);

@@ -31,6 +31,9 @@ use crate::scratch::{Block, RunBlocks, RunWriter, StoredBlock};
 /// Encoded Arrow bytes after which a producer lets others run.
 const YIELD_BYTES: usize = 1024 * 1024;
 
+/// What a block takes in memory beside its bytes.
+const BLOCK_BYTES: usize = 256;
+
 /// What a stored block takes in memory.
 const STORED_BLOCK_BYTES: usize = 64 + size_of::<StoredBlock>();
 
@@ -211,7 +214,7 @@ impl Exchange {
             let mut out = Vec::new();
             own.encoder.encode(batch, start, len, &mut out)?;
             out.shrink_to_fit();
-            let permit = self.ledger.force(out.capacity());
+            let permit = self.ledger.force(out.capacity() + BLOCK_BYTES);
             let raw_bytes = bytes * len / rows;
             blocks.push(Held::new(Block { bytes: out.into(), rows: len, raw_bytes }, permit));
             start += len;
