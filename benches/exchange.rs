@@ -146,7 +146,8 @@ async fn run(args: &Args, side: Side, outputs: usize, batches: &[RecordBatch]) -
     let plan: Arc<dyn ExecutionPlan> = match side {
         Side::Stock => Arc::new(RepartitionExec::try_new(input, partitioning).unwrap()),
         Side::Ours => {
-            let options = IFileOptions { memory_share: 1.0, ..IFileOptions::default() };
+            let options =
+                IFileOptions { memory_share: 1.0, memory_headroom: 0.0, ..IFileOptions::default() };
             Arc::new(IFileRepartitionExec::try_new(input, partitioning, options).unwrap())
         }
     };

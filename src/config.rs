@@ -5,6 +5,7 @@
 //! | `ifile.enabled` | `true`, `false` | `true` | whether the optimizer rule swaps exchanges |
 //! | `ifile.codec` | `none`, `snappy`, `lz4`, `zstd[:level]` | `lz4` | codec of spilled blocks |
 //! | `ifile.memory_share` | `0.01` to `1.0` | `0.5` | most an exchange may hold of a finite memory pool |
+//! | `ifile.memory_headroom` | `0.0` to `0.9` | `0.2` | share of a finite pool that an exchange leaves to other operators |
 //! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
 //! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
@@ -35,6 +36,8 @@ pub struct IFileOptions {
     pub codec: Codec,
     /// Share of a finite memory pool beyond which the exchange spills, in `(0, 1]`.
     pub memory_share: f64,
+    /// Share of a finite memory pool that the exchange leaves free for other operators.
+    pub memory_headroom: f64,
     /// Logical bytes of rows beyond which a block is split.
     pub block_bytes: usize,
     /// Bytes beyond which an output batch has fewer rows than the session's batch size.
@@ -49,6 +52,7 @@ impl Default for IFileOptions {
             enabled: true,
             codec: Codec::Lz4,
             memory_share: 0.5,
+            memory_headroom: 0.2,
             block_bytes: MIB,
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
@@ -76,7 +80,7 @@ struct Key {
     set: fn(&mut IFileOptions, &str) -> Result<(), String>,
 }
 
-const KEYS: [Key; 6] = [
+const KEYS: [Key; 7] = [
     Key {
         name: "enabled",
         allowed: "true, false",
@@ -97,12 +101,16 @@ const KEYS: [Key; 6] = [
         description: "Share of a finite memory pool beyond which an exchange spills",
         get: |options| options.memory_share.to_string(),
         set: |options, value| {
-            let parsed: f64 = parse(value)?;
-            if !(0.01..=1.0).contains(&parsed) {
-                return Err("out of range".to_owned());
-            }
-            options.memory_share = parsed;
-            Ok(())
+            parse_share(value, 0.01, 1.0).map(|parsed| options.memory_share = parsed)
+        },
+    },
+    Key {
+        name: "memory_headroom",
+        allowed: "a number from 0.0 to 0.9",
+        description: "Share of a finite memory pool that an exchange leaves to other operators",
+        get: |options| options.memory_headroom.to_string(),
+        set: |options, value| {
+            parse_share(value, 0.0, 0.9).map(|parsed| options.memory_headroom = parsed)
         },
     },
     Key {
@@ -147,6 +155,14 @@ fn parse_codec(value: &str) -> Result<Codec, String> {
         Codec::None | Codec::Snappy | Codec::Lz4 | Codec::Zstd { .. } => Ok(codec),
         other => Err(format!("codec {other} serves the exchange of segments with Tez only")),
     }
+}
+
+fn parse_share(value: &str, least: f64, most: f64) -> Result<f64, String> {
+    let parsed = parse(value)?;
+    if !(least..=most).contains(&parsed) {
+        return Err("out of range".to_owned());
+    }
+    Ok(parsed)
 }
 
 fn parse_bytes(value: &str, least: usize, most: usize) -> Result<usize, String> {
@@ -223,6 +239,7 @@ mod tests {
             enabled: false,
             codec: Codec::Zstd { level: 7 },
             memory_share: 0.25,
+            memory_headroom: 0.0,
             block_bytes: 4096,
             batch_bytes: 8192,
             read_ahead_bytes: 0,

@@ -1,5 +1,7 @@
 //! Whether a codec would shrink some bytes, judged by counting in a sample.
 
+use super::word::LANE;
+
 /// Judges buffers for one codec.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Sampler {
@@ -45,6 +47,32 @@ impl Sampler {
             Mode::Matches => matched(sample) * 16 > sample.len(),
             Mode::Entropy => matched(sample) * 16 > sample.len() || skewed(sample),
         }
+    }
+
+    /// Whether the bytes of these offsets are worth separating: some of their planes shrink, and others do not.
+    pub(crate) fn separates(self, offsets: [[u8; 8]; LANE]) -> bool {
+        if self.mode == Mode::Off {
+            return false;
+        }
+        let mut even = 0;
+        let mut uneven = 0;
+        for plane in 0..8 {
+            let mut counts = [0u8; 256];
+            for offset in &offsets {
+                let byte = offset.get(plane).copied().unwrap_or(0);
+                if let Some(count) = counts.get_mut(usize::from(byte)) {
+                    *count += 1;
+                }
+            }
+            let pairs: u32 = counts.iter().map(|c| u32::from(*c) * u32::from(c.saturating_sub(1))).sum();
+            // All the same gives 64 * 63 pairs, random bytes about 16.
+            match pairs {
+                4032 => {}
+                400.. => uneven += 1,
+                _ => even += 1,
+            }
+        }
+        uneven > 0 && even > 0
     }
 }
 

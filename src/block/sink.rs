@@ -135,6 +135,31 @@ impl Sink {
         }
     }
 
+    /// Words of the valid rows with their bytes in planes: all first bytes, all second bytes, and so on.
+    pub(crate) fn put_planes<T: Word>(&mut self, values: &[T], valid: Option<&[u64]>, min: T, max: T) {
+        let code = word::width_code(min, max);
+        let (min_code, min_bytes) = word::min_code(min);
+        self.packed.push(code | min_code << 5);
+        let min_len = MIN_LENS.get(usize::from(min_code)).copied().unwrap_or(0);
+        self.packed.extend(min_bytes.iter().take(min_len));
+        let width = WIDTHS.get(usize::from(code)).copied().unwrap_or(0);
+        let mut deltas = vec![0; values.len() * width];
+        fill_words(values, valid, min, width, &mut deltas);
+        for plane in 0..width {
+            let bytes = || deltas.iter().skip(plane).step_by(width.max(1));
+            let first = bytes().next().copied().unwrap_or(0);
+            if bytes().all(|byte| *byte == first) {
+                self.packed.extend_from_slice(&[tags::CONSTANT, first]);
+                continue;
+            }
+            self.put_bytes(values.len(), |out| out.extend(bytes()));
+        }
+    }
+
+    pub(crate) fn sampler(&self) -> Sampler {
+        self.sampler
+    }
+
     fn patch(&mut self, at: usize, bits: u8) {
         if let Some(byte) = self.packed.get_mut(at) {
             *byte |= bits;

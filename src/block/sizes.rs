@@ -43,6 +43,11 @@ pub(crate) fn byte_dict_bytes(rows: usize, values: usize, value_bytes: usize) ->
         .saturating_add(value_bytes)
 }
 
+/// Bytes to decode a dictionary of words besides the rows: ids and values.
+pub(crate) fn word_dict_bytes<T: ArrowNativeType>(rows: usize, values: usize) -> usize {
+    rows.saturating_mul(4).saturating_add(values.saturating_mul(size_of::<T>()))
+}
+
 /// Bytes of the ends of `runs` runs.
 pub(crate) fn run_end_bytes<R: ArrowNativeType>(runs: usize) -> usize {
     runs.saturating_mul(size_of::<R>())

@@ -139,9 +139,50 @@ impl<'a> Source<'a> {
         self.packed.take(len)
     }
 
+    /// `rows` ids, each below `values`.
+    pub(crate) fn ids(&mut self, rows: usize, values: usize) -> BlockResult<Vec<u32>> {
+        let ids = self.words::<u32>(rows)?;
+        let top = ids.iter().copied().max().unwrap_or(0);
+        if usize::try_from(top).is_ok_and(|top| top < values) {
+            return Ok(ids);
+        }
+        Err(BlockError::Invalid("id of no value"))
+    }
+
+    /// `rows` words whose bytes are in planes. The caller has charged for them.
+    pub(crate) fn planes<T: Word>(&mut self, rows: usize) -> BlockResult<Vec<T>> {
+        let control = self.u8()?;
+        let (width, min) = self.width_and_min::<T>(control)?;
+        if width > 8 || control & tags::PLAIN != 0 {
+            return Err(BlockError::Invalid("width of planes"));
+        }
+        self.charge(rows.saturating_mul(8))?;
+        let mut deltas = vec![0u64; rows];
+        for shift in (0..width).map(|plane| 8 * plane) {
+            match self.u8()? {
+                tags::CONSTANT => {
+                    let byte = u64::from(self.u8()?) << shift;
+                    deltas.iter_mut().for_each(|delta| *delta |= byte);
+                }
+                control => {
+                    let plane = self.placed(control, rows)?;
+                    deltas.iter_mut().zip(plane).for_each(|(delta, byte)| *delta |= u64::from(*byte) << shift);
+                }
+            }
+        }
+        Ok(deltas.into_iter().map(|delta| min.add64(delta)).collect())
+    }
+
     /// `rows` words. The caller has charged for them.
     pub(crate) fn words<T: Word>(&mut self, rows: usize) -> BlockResult<Vec<T>> {
         let control = self.u8()?;
+        let (width, min) = self.width_and_min::<T>(control)?;
+        let len = rows.checked_mul(width).ok_or(BlockError::Invalid("length of words"))?;
+        let bytes = self.placed(control & tags::PLAIN, len)?;
+        Ok(add_words(bytes, width, min, rows))
+    }
+
+    fn width_and_min<T: Word>(&mut self, control: u8) -> BlockResult<(usize, T)> {
         let width = WIDTHS.get(usize::from(control & 0x0f)).copied();
         let min_len = MIN_LENS.get(usize::from(control >> 5)).copied();
         let (Some(width), Some(min_len)) = (width, min_len) else {
@@ -150,10 +191,7 @@ impl<'a> Source<'a> {
         if width > T::BYTES || min_len > T::BYTES {
             return Err(BlockError::Invalid("words wider than their type"));
         }
-        let min = T::truncated(word::extend(self.packed.take(min_len)?));
-        let len = rows.checked_mul(width).ok_or(BlockError::Invalid("length of words"))?;
-        let bytes = self.placed(control & tags::PLAIN, len)?;
-        Ok(add_words(bytes, width, min, rows))
+        Ok((width, T::truncated(word::extend(self.packed.take(min_len)?))))
     }
 }
 

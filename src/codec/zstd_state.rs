@@ -20,14 +20,6 @@ pub const MIN_WINDOW_LOG: u32 = 10;
 /// Largest window of the format on 64-bit machines.
 pub const MAX_WINDOW_LOG: u32 = 31;
 
-/// Levels that search rows of a hash table in the library's present version. A row search mixes a salt
-/// into its hashes that moves on with every frame of a context, so that a used context gives other
-/// bytes than a new one.
-const ROW_SEARCH_LEVELS: std::ops::RangeInclusive<i32> = 4..=12;
-
-/// Inputs up to this size are never searched by rows: their window is too small for it.
-const ROW_SEARCH_ABOVE: usize = 1 << 14;
-
 /// Source sizes up to which the library has parameters of their own.
 const SIZE_CLASSES: [usize; 4] = [16 << 10, 128 << 10, 256 << 10, usize::MAX];
 
@@ -45,15 +37,12 @@ pub(crate) struct Step {
 /// A compression context.
 pub(crate) struct ZstdEncoder {
     context: CCtx<'static>,
-    level: i32,
-    /// The context has searched rows since it was made.
-    salted: bool,
     peak_bytes: usize,
 }
 
 impl ZstdEncoder {
     pub(crate) fn new(level: i32) -> Result<Self> {
-        Ok(Self { context: new_context(level)?, level, salted: false, peak_bytes: 0 })
+        Ok(Self { context: new_context(level)?, peak_bytes: 0 })
     }
 
     /// Real size of the context, at its largest so far.
@@ -66,7 +55,7 @@ impl ZstdEncoder {
     pub(crate) fn prepare(&mut self, max_len: usize) -> Result<()> {
         for class in SIZE_CLASSES {
             let size = class.min(max_len);
-            self.start_frame(size, None)?;
+            self.start_frame(None)?;
             self.context.set_pledged_src_size(Some(to_u64(size))).map_err(failed)?;
             self.open_frame()?;
             if size == max_len {
@@ -78,7 +67,7 @@ impl ZstdEncoder {
 
     /// As [`ZstdEncoder::prepare`], for streams with a window.
     pub(crate) fn prepare_stream(&mut self, window_log: u32) -> Result<()> {
-        self.start_frame(usize::MAX, Some(window_log))?;
+        self.start_frame(Some(window_log))?;
         self.open_frame()
     }
 
@@ -96,7 +85,7 @@ impl ZstdEncoder {
 
     /// Compresses `src` to one frame at the front of `dst`.
     pub(crate) fn compress_block(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        self.start_frame(src.len(), None)?;
+        self.start_frame(None)?;
         let written = self.context.compress2(dst, src).map_err(failed);
         self.peak_bytes = self.state_bytes();
         written
@@ -104,7 +93,7 @@ impl ZstdEncoder {
 
     /// Begins a frame of unknown length. Its window is at most `1 << window_log` bytes.
     pub(crate) fn start_stream(&mut self, window_log: u32) -> Result<()> {
-        self.start_frame(usize::MAX, Some(window_log))
+        self.start_frame(Some(window_log))
     }
 
     /// Takes as much of `src` and fills as much of `dst` as it can. With `end` the frame is closed;
@@ -122,12 +111,7 @@ impl ZstdEncoder {
         Ok(step)
     }
 
-    fn start_frame(&mut self, len: usize, window_log: Option<u32>) -> Result<()> {
-        let rows = ROW_SEARCH_LEVELS.contains(&self.level) && len > ROW_SEARCH_ABOVE;
-        if rows && self.salted {
-            self.context = new_context(self.level)?;
-        }
-        self.salted |= rows;
+    fn start_frame(&mut self, window_log: Option<u32>) -> Result<()> {
         self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
         // 0 leaves the window to the level and the size of the source.
         let window = CParameter::WindowLog(window_log.unwrap_or(0));

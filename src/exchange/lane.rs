@@ -24,6 +24,9 @@ use crate::memory::{Held, Permit};
 use crate::partition::{Rows, Source, Stage};
 use crate::scratch::{Block, StoredBlock};
 
+/// Bytes that a stage of several rows never exceeds, so that 32-bit offsets hold for its strings.
+const MOST_STAGE_BYTES: usize = i32::MAX as usize;
+
 /// What all lanes of an exchange share.
 #[derive(Debug)]
 pub(super) struct LaneShape {
@@ -132,6 +135,7 @@ pub(super) struct Lane {
     pub(super) closed: bool,
     finished: bool,
     pub(super) fetching: bool,
+    encoding: bool,
     pub(super) starving: bool,
     pub(super) waiter: Option<Waker>,
     /// Whether the consumer asked for rows and was not given any since.
@@ -154,6 +158,7 @@ impl Lane {
             closed: false,
             finished: false,
             fetching: false,
+            encoding: false,
             starving: true,
             waiter: None,
             wanted: false,
@@ -198,6 +203,10 @@ impl Lane {
         while growth > shape.batch_bytes && count > 1 {
             count /= 2;
             growth = stage.growth(source, rows.split_at(count).0);
+        }
+        if stage.rows() > 0 && stage.row_bytes().saturating_add(growth) > MOST_STAGE_BYTES {
+            self.flush(shape, true)?;
+            return self.append(shape, source, rows, most, credit);
         }
         if self.stage_permit.bytes() == 0 {
             growth += Stage::overhead_bytes(&shape.schema);
@@ -347,13 +356,14 @@ impl Lane {
         }
     }
 
-    /// The Arrow batches that may be encoded; staged rows are flushed first. The batch that a
+    /// The Arrow batches that may be encoded, for one caller until
+    /// [`end_encoding`](Self::end_encoding); staged rows are flushed first. The batch that a
     /// consumer has been woken for stays.
     pub(super) fn batches(
         &mut self,
         shape: &LaneShape,
     ) -> Result<Vec<(u64, Arc<Held<RecordBatch>>)>> {
-        if self.closed {
+        if self.closed || self.encoding {
             return Ok(Vec::new());
         }
         let skip = usize::from(self.wanted && self.windows > 0);
@@ -365,7 +375,14 @@ impl Lane {
                 _ => None,
             }
         });
-        Ok(batches.collect())
+        let batches: Vec<_> = batches.collect();
+        self.encoding = !batches.is_empty();
+        Ok(batches)
+    }
+
+    /// The batches that were to be encoded are.
+    pub(super) fn end_encoding(&mut self) {
+        self.encoding = false;
     }
 
     /// The encoded blocks that may be written.
@@ -408,3 +425,6 @@ impl Lane {
         self.closed || self.error.is_some() || (self.finished && self.windows == 0)
     }
 }
+
+#[cfg(test)]
+mod tests;

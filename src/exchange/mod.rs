@@ -12,9 +12,9 @@
 //! consumer waits for rows and for blocks that a blocking thread fetches.
 //!
 //! **Locks.** Each lane has a lock of its own, held to append rows or to take a batch, never across
-//! IO, encoding, decoding or an await, and never two at a time. The pressure lock is an async one,
-//! taken before any lane's. Spilling copies references out of a lane, works without its lock, and
-//! then gives the items that are still there their new form.
+//! IO, encoding, decoding or an await, and never two at a time. Producers that spill take turns,
+//! asynchronously, before any lane's lock. Spilling copies references out of a lane, works without
+//! its lock, and then gives the items that are still there their new form.
 //!
 //! **Ends.** When the last lane is closed, or the last handle dropped, the producers are aborted;
 //! what is held is released by permits and files by their last block. An error of an input, a panic
@@ -46,7 +46,7 @@ use self::gate::Gate;
 use self::lane::{Lane, LaneShape, Next, Weight};
 use self::pressure::Pressure;
 use crate::config::IFileOptions;
-use crate::memory::{Ledger, MergePool};
+use crate::memory::{Ledger, MergePool, Shares};
 
 /// Least bytes of the batches that lanes give to merges, however small the memory pool.
 const LEAST_MERGE_BATCH_BYTES: usize = 8 * 1024;
@@ -73,7 +73,9 @@ pub(crate) struct Exchange {
     merge_pool: Arc<dyn MemoryPool>,
     lanes: Vec<LaneCell>,
     gates: Vec<Gate>,
-    pressure: tokio::sync::Mutex<Pressure>,
+    pressure: Pressure,
+    /// Bytes of all lanes that pressure could change.
+    spillable_bytes: AtomicUsize,
     open_lanes: AtomicUsize,
     inputs_left: AtomicUsize,
     failure: OnceLock<Arc<DataFusionError>>,
@@ -120,7 +122,9 @@ impl ExchangeHandle {
     ) -> Result<Self> {
         let outputs = plan.partitioning.partition_count();
         let groups = if plan.preserve_order { inputs.len() } else { 1 };
-        let ledger = Ledger::new(&plan.name, context.memory_pool(), plan.options.memory_share);
+        let shares =
+            Shares { most: plan.options.memory_share, headroom: plan.options.memory_headroom };
+        let ledger = Ledger::new(&plan.name, context.memory_pool(), shares);
         let lanes = groups * outputs;
         let exchange = Arc::new(Exchange {
             shape: LaneShape {
@@ -142,7 +146,8 @@ impl ExchangeHandle {
                 })
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
-            pressure: tokio::sync::Mutex::new(Pressure::new(context, &ledger)),
+            pressure: Pressure::new(context, inputs.len(), &ledger),
+            spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),
             inputs_left: AtomicUsize::new(inputs.len()),
             failure: OnceLock::new(),
@@ -188,8 +193,14 @@ impl Exchange {
         let mut lane = cell.lane.lock();
         let result = work(&mut lane);
         let Weight { arrow, blocks } = lane.weight();
-        cell.arrow_bytes.store(arrow, Ordering::Relaxed);
-        cell.block_bytes.store(blocks, Ordering::Relaxed);
+        let less = cell.arrow_bytes.swap(arrow, Ordering::Relaxed)
+            + cell.block_bytes.swap(blocks, Ordering::Relaxed);
+        let more = arrow + blocks;
+        if more > less {
+            self.spillable_bytes.fetch_add(more - less, Ordering::Relaxed);
+        } else if less > more {
+            self.spillable_bytes.fetch_sub(less - more, Ordering::Relaxed);
+        }
         let starving = lane.is_starving(&self.shape);
         if starving != lane.starving {
             lane.starving = starving;
@@ -244,9 +255,7 @@ impl Exchange {
         if self.open_lanes.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.abort();
             // Tasks that are about to end may hold the exchange a little longer than its consumers.
-            if let Ok(mut pressure) = self.pressure.try_lock() {
-                pressure.release();
-            }
+            self.pressure.release();
         }
     }
 

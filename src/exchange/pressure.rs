@@ -15,14 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
-use arrow::buffer::Buffer;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::DiskManager;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Exchange;
-use super::lane::Body;
+use super::lane::{Body, Lane};
 use crate::block::{BlockEncoder, logical_bytes};
 use crate::memory::{Held, Ledger, Permit};
 use crate::scratch::{Block, RunBlocks, RunWriter, StoredBlock};
@@ -30,38 +31,65 @@ use crate::scratch::{Block, RunBlocks, RunWriter, StoredBlock};
 /// Encoded Arrow bytes after which a producer lets others run.
 const YIELD_BYTES: usize = 1024 * 1024;
 
+/// What a block takes in memory beside its bytes.
+const BLOCK_BYTES: usize = 256;
+
 /// What a stored block takes in memory.
 const STORED_BLOCK_BYTES: usize = 64 + size_of::<StoredBlock>();
 
-/// Encoder and scratch of an exchange, made when they are first needed.
+/// Most producers of an exchange that encode at the same time.
+const MAX_ENCODERS: u32 = 4;
+
+/// Encoders and scratch of an exchange, made when they are first needed.
 pub(super) struct Pressure {
+    /// A producer that encodes has one turn, one that writes has all.
+    turns: Semaphore,
+    count: u32,
+    idle: Mutex<Vec<Encoder>>,
+    runs: Mutex<Runs>,
+}
+
+struct Encoder {
+    encoder: BlockEncoder,
+    permit: Permit,
+}
+
+struct Runs {
     disk: Arc<DiskManager>,
     max_file_bytes: u64,
-    encoder: Option<BlockEncoder>,
-    encoder_permit: Permit,
-    runs: Option<RunWriter>,
-    runs_permit: Permit,
+    writer: Option<RunWriter>,
+    permit: Permit,
 }
 
 impl Pressure {
-    pub(super) fn new(context: &TaskContext, ledger: &Arc<Ledger>) -> Self {
+    pub(super) fn new(context: &TaskContext, inputs: usize, ledger: &Arc<Ledger>) -> Self {
         let execution = &context.session_config().options().execution;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(inputs);
+        let count = u32::try_from(cores).unwrap_or(MAX_ENCODERS).clamp(1, MAX_ENCODERS);
         Self {
-            disk: Arc::clone(&context.runtime_env().disk_manager),
-            max_file_bytes: execution.max_spill_file_size_bytes.get() as u64,
-            encoder: None,
-            encoder_permit: ledger.empty(),
-            runs: None,
-            runs_permit: ledger.empty(),
+            turns: Semaphore::new(count as usize),
+            count,
+            idle: Mutex::new(Vec::new()),
+            runs: Mutex::new(Runs {
+                disk: Arc::clone(&context.runtime_env().disk_manager),
+                max_file_bytes: execution.max_spill_file_size_bytes.get() as u64,
+                writer: None,
+                permit: ledger.empty(),
+            }),
         }
     }
 
     /// Gives up what is held for later spills: there will be none.
-    pub(super) fn release(&mut self) {
-        self.encoder = None;
-        drop(self.encoder_permit.take());
-        self.runs = None;
-        drop(self.runs_permit.take());
+    pub(super) fn release(&self) {
+        self.idle.lock().clear();
+        let mut runs = self.runs.lock();
+        runs.writer = None;
+        drop(runs.permit.take());
+    }
+
+    async fn turns(&self, count: u32) -> Result<SemaphorePermit<'_>> {
+        let turns = self.turns.acquire_many(count).await;
+        turns.map_err(|_| internal_datafusion_err!("the exchange has ended"))
     }
 }
 
@@ -76,28 +104,44 @@ pub(super) enum Relief {
 }
 
 impl Exchange {
-    /// Frees memory for `bytes` more.
+    /// Frees memory for `bytes` more. Producers encode side by side, each lanes of its own; what is
+    /// written is written by one of them, while no other encodes.
     pub(super) async fn relieve(&self, bytes: usize) -> Result<Relief> {
-        let mut pressure = self.pressure.lock().await;
+        let turn = self.pressure.turns(1).await?;
         if let Ok(permit) = self.ledger.try_reserve(bytes) {
             return Ok(Relief::Granted(permit));
         }
+        self.note_peak();
+        let share = 2 * self.pressure.count as usize;
+        if let Some(arrow) = self.arrow_to_encode(bytes)
+            && self.encode_largest(bytes.max(arrow / share)).await? > 0
+        {
+            return Ok(Relief::Freed);
+        }
+        drop(turn);
+        let _all = self.pressure.turns(self.pressure.count).await?;
+        if let Ok(permit) = self.ledger.try_reserve(bytes) {
+            return Ok(Relief::Granted(permit));
+        }
+        let arrow = self.arrow_to_encode(bytes);
+        let freed = match arrow {
+            Some(arrow) => self.encode_largest(bytes.max(arrow / 2)).await? > 0,
+            None => false,
+        };
+        let freed =
+            freed || self.write_run().await? || self.encode_largest(usize::MAX).await? > 0;
+        Ok(if freed { Relief::Freed } else { Relief::Nothing })
+    }
+
+    /// Arrow bytes held, where they are the larger part of what is.
+    fn arrow_to_encode(&self, bytes: usize) -> Option<usize> {
         let arrow = self.total(|cell| &cell.arrow_bytes);
         let blocks = self.total(|cell| &cell.block_bytes);
         log::debug!(
             "{}: {bytes} bytes refused; {arrow} as rows, {blocks} as blocks",
             self.plan.name
         );
-        self.note_peak();
-        let freed = if arrow > 0 && arrow >= blocks {
-            self.encode_largest(&mut pressure, bytes.max(arrow / 2)).await? > 0
-        } else {
-            false
-        };
-        let freed = freed
-            || self.write_run(&mut pressure).await?
-            || self.encode_largest(&mut pressure, bytes.max(arrow)).await? > 0;
-        Ok(if freed { Relief::Freed } else { Relief::Nothing })
+        (arrow > 0 && arrow >= blocks).then_some(arrow)
     }
 
     fn total(&self, bytes: impl Fn(&super::LaneCell) -> &std::sync::atomic::AtomicUsize) -> usize {
@@ -106,7 +150,7 @@ impl Exchange {
 
     /// Encodes lanes, those with most Arrow bytes first, until `target` of them are encoded.
     /// Returns how many were.
-    async fn encode_largest(&self, pressure: &mut Pressure, target: usize) -> Result<usize> {
+    async fn encode_largest(&self, target: usize) -> Result<usize> {
         let mut victims: Vec<(usize, usize)> = self
             .lanes
             .iter()
@@ -118,7 +162,7 @@ impl Exchange {
         let mut encoded = 0;
         let mut next_yield = YIELD_BYTES;
         for (_, lane) in victims {
-            encoded += self.encode_lane(pressure, lane)?;
+            encoded += self.encode_lane(lane)?;
             if encoded >= target {
                 break;
             }
@@ -130,31 +174,35 @@ impl Exchange {
         Ok(encoded)
     }
 
-    fn encode_lane(&self, pressure: &mut Pressure, lane: usize) -> Result<usize> {
+    fn encode_lane(&self, lane: usize) -> Result<usize> {
         let batches = self.with_lane(lane, |lane| lane.batches(&self.shape));
+        let batches = batches.unwrap_or_else(|| Ok(Vec::new()))?;
+        if batches.is_empty() {
+            return Ok(0);
+        }
+        let idle = self.pressure.idle.lock().pop();
+        let mut encoder = match idle {
+            Some(encoder) => encoder,
+            None => {
+                let schema = Arc::clone(&self.plan.schema);
+                let encoder = BlockEncoder::try_new(schema, self.plan.options.codec)?;
+                Encoder { encoder, permit: self.ledger.empty() }
+            }
+        };
         let mut encoded = 0;
-        for (number, batch) in batches.unwrap_or_else(|| Ok(Vec::new()))? {
-            let blocks = self.encode(pressure, &batch.value)?;
+        for (number, batch) in batches {
+            let blocks = self.encode(&mut encoder, &batch.value)?;
             self.with_lane(lane, |lane| lane.replace(number, Body::Blocks(blocks)));
             encoded += batch.bytes();
         }
+        self.with_lane(lane, Lane::end_encoding);
+        self.pressure.idle.lock().push(encoder);
         Ok(encoded)
     }
 
     /// Encodes the rows of `batch`, split where their logical bytes exceed the option.
-    fn encode(
-        &self,
-        pressure: &mut Pressure,
-        batch: &RecordBatch,
-    ) -> Result<Vec<Arc<Held<Block>>>> {
+    fn encode(&self, own: &mut Encoder, batch: &RecordBatch) -> Result<Vec<Arc<Held<Block>>>> {
         let timer = self.plan.metrics.encode_time.timer();
-        let encoder = match &mut pressure.encoder {
-            Some(encoder) => encoder,
-            empty => empty.insert(BlockEncoder::try_new(
-                Arc::clone(&self.plan.schema),
-                self.plan.options.codec,
-            )?),
-        };
         let rows = batch.num_rows();
         let bytes = logical_bytes(batch, 0, rows);
         let parts = bytes.div_ceil(self.plan.options.block_bytes).clamp(1, rows.max(1));
@@ -164,25 +212,38 @@ impl Exchange {
         while start < rows {
             let len = step.min(rows - start);
             let mut out = Vec::new();
-            let info = encoder.encode(batch, start, len, &mut out)?;
+            own.encoder.encode(batch, start, len, &mut out)?;
             out.shrink_to_fit();
-            let permit = self.ledger.force(out.capacity());
-            let bytes = Buffer::from_vec(out);
-            blocks.push(Held::new(Block { bytes, rows: len, raw_bytes: info.raw_bytes }, permit));
+            let permit = self.ledger.force(out.capacity() + BLOCK_BYTES);
+            let raw_bytes = bytes * len / rows;
+            blocks.push(Held::new(Block { bytes: out.into(), rows: len, raw_bytes }, permit));
             start += len;
         }
         self.plan.metrics.encoded_rows.add(rows);
-        let held = encoder.held_bytes();
-        let known = pressure.encoder_permit.bytes();
+        let (held, known) = (own.encoder.held_bytes(), own.permit.bytes());
         if held > known {
-            pressure.encoder_permit.merge(self.ledger.force(held - known));
+            own.permit.merge(self.ledger.force(held - known));
         }
         timer.done();
         Ok(blocks)
     }
 
+    fn take_writer(&self) -> Result<RunWriter> {
+        let mut runs = self.pressure.runs.lock();
+        let writer = match runs.writer.take() {
+            Some(writer) => writer,
+            None => {
+                let (disk, owner) = (Arc::clone(&runs.disk), Arc::clone(&self.plan.name));
+                RunWriter::try_new(disk, owner, runs.max_file_bytes)?
+            }
+        };
+        let more = writer.working_bytes().saturating_sub(runs.permit.bytes());
+        runs.permit.merge(self.ledger.force(more));
+        Ok(writer)
+    }
+
     /// Writes all blocks as one run. Returns whether there were any.
-    async fn write_run(&self, pressure: &mut Pressure) -> Result<bool> {
+    async fn write_run(&self) -> Result<bool> {
         let mut run = Vec::new();
         for output in 0..self.outputs {
             for group in 0..self.gates.len() {
@@ -198,28 +259,18 @@ impl Exchange {
         if run.is_empty() {
             return Ok(false);
         }
-        let mut runs = match pressure.runs.take() {
-            Some(runs) => runs,
-            None => RunWriter::try_new(
-                Arc::clone(&pressure.disk),
-                Arc::clone(&self.plan.name),
-                pressure.max_file_bytes,
-            )?,
-        };
-        let known = pressure.runs_permit.bytes();
-        let working = runs.working_bytes().saturating_sub(known);
-        pressure.runs_permit.merge(self.ledger.force(working));
+        let mut writer = self.take_writer()?;
         let write_time = self.plan.metrics.write_time.clone();
-        let (runs, outcome) = SpawnedTask::spawn_blocking(move || {
+        let (writer, outcome) = SpawnedTask::spawn_blocking(move || {
             let timer = write_time.timer();
-            let outcome = runs.write(run);
+            let outcome = writer.write(run);
             timer.done();
-            (runs, outcome)
+            (writer, outcome)
         })
         .join_unwind()
         .await
         .map_err(|_| internal_datafusion_err!("the task that writes a run was cancelled"))?;
-        pressure.runs = Some(runs);
+        self.pressure.runs.lock().writer = Some(writer);
         let run = outcome?;
         let metrics = &self.plan.metrics;
         metrics.spill_count.add(1);

@@ -265,7 +265,9 @@ impl Exchange {
                     return Ok(true);
                 }
             }
-            if self.ledger.held_bytes().saturating_add(missing) <= self.working_set_bytes() {
+            // What the encoder and the disk need beside the rows does not shrink the runs.
+            let spillable = self.spillable_bytes.load(Ordering::Relaxed);
+            if spillable.saturating_add(missing) <= self.working_set_bytes() {
                 break;
             }
             match self.relieve(missing).await? {

@@ -6,23 +6,39 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
+/// How much of a finite memory pool an exchange takes, as shares of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shares {
+    /// Most that the exchange holds.
+    pub(crate) most: f64,
+    /// What it leaves free for other operators.
+    pub(crate) headroom: f64,
+}
+
 /// Counts what an exchange holds against its one reservation.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     reservation: MemoryReservation,
-    ceiling_bytes: usize,
+    pool: Arc<dyn MemoryPool>,
+    most_bytes: usize,
+    pool_most_bytes: usize,
     peak_bytes: AtomicUsize,
 }
 
 impl Ledger {
-    /// Registers a spillable consumer called `name`. `share` of a finite pool is the ceiling.
-    pub(crate) fn new(name: &str, pool: &Arc<dyn MemoryPool>, share: f64) -> Arc<Self> {
+    /// Registers a spillable consumer called `name`.
+    pub(crate) fn new(name: &str, pool: &Arc<dyn MemoryPool>, shares: Shares) -> Arc<Self> {
+        let (most_bytes, pool_most_bytes) = match pool.memory_limit() {
+            MemoryLimit::Finite(limit) => {
+                (share_of(limit, shares.most), limit - share_of(limit, shares.headroom))
+            }
+            MemoryLimit::Infinite | MemoryLimit::Unknown => (usize::MAX, usize::MAX),
+        };
         Arc::new(Self {
-            ceiling_bytes: match pool.memory_limit() {
-                MemoryLimit::Finite(limit) => share_of(limit, share),
-                MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
-            },
+            most_bytes,
+            pool_most_bytes,
             reservation: MemoryConsumer::new(name).with_can_spill(true).register(pool),
+            pool: Arc::clone(pool),
             peak_bytes: AtomicUsize::new(0),
         })
     }
@@ -34,7 +50,7 @@ impl Ledger {
 
     /// Beyond how many bytes the exchange refuses itself more.
     pub(crate) fn ceiling_bytes(&self) -> usize {
-        self.ceiling_bytes
+        self.most_bytes
     }
 
     /// Most bytes held at any time.
@@ -45,7 +61,8 @@ impl Ledger {
     /// Reserves `bytes`.
     ///
     /// # Errors
-    /// The pool's refusal, or ours when `bytes` goes beyond the ceiling. Nothing is held then.
+    /// The pool's refusal, or ours when `bytes` goes beyond our share of it or into the headroom of
+    /// others. Nothing is held then.
     pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Result<Permit> {
         self.try_grow(bytes)?;
         Ok(self.permit(bytes))
@@ -55,12 +72,19 @@ impl Ledger {
     /// [`shrink`](Self::shrink).
     pub(super) fn try_grow(&self, bytes: usize) -> Result<()> {
         let wanted = self.held_bytes().saturating_add(bytes);
-        if wanted > self.ceiling_bytes {
+        let in_pool = self.pool.reserved().saturating_add(bytes);
+        let (ours, option) = if wanted > self.most_bytes {
+            (self.most_bytes, "ifile.memory_share")
+        } else if in_pool > self.pool_most_bytes {
+            (self.pool_most_bytes, "ifile.memory_headroom")
+        } else {
+            (usize::MAX, "")
+        };
+        if ours < usize::MAX {
             return Err(DataFusionError::ResourcesExhausted(format!(
-                "{} would hold {wanted} bytes, its share of the memory pool is {} \
-                 (ifile.memory_share)",
-                self.reservation.consumer().name(),
-                self.ceiling_bytes
+                "{} would hold {wanted} bytes and the memory pool {in_pool}, beyond {ours} \
+                 ({option})",
+                self.reservation.consumer().name()
             )));
         }
         self.reservation.try_grow(bytes)?;
@@ -103,7 +127,7 @@ impl Ledger {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "share lies in (0, 1], so the product lies in 0..=limit up to rounding"
+    reason = "share lies in [0, 1], so the product lies in 0..=limit up to rounding"
 )]
 fn share_of(limit: usize, share: f64) -> usize {
     ((limit as f64 * share) as usize).min(limit)
@@ -175,6 +199,8 @@ mod tests {
 
     use super::*;
 
+    const ALL: Shares = Shares { most: 1.0, headroom: 0.0 };
+
     fn greedy(bytes: usize) -> Arc<dyn MemoryPool> {
         Arc::new(GreedyMemoryPool::new(bytes))
     }
@@ -182,7 +208,7 @@ mod tests {
     #[test]
     fn permits_release_what_they_hold() {
         let pool = greedy(100);
-        let ledger = Ledger::new("test", &pool, 1.0);
+        let ledger = Ledger::new("test", &pool, ALL);
         let mut first = ledger.try_reserve(60).unwrap();
         let mut second = ledger.empty();
         second.move_from(&mut first, 20);
@@ -198,7 +224,7 @@ mod tests {
     #[test]
     fn the_ceiling_is_a_share_of_a_finite_pool() {
         let pool = greedy(1000);
-        let ledger = Ledger::new("IFileRepartitionExec", &pool, 0.25);
+        let ledger = Ledger::new("IFileRepartitionExec", &pool, Shares { most: 0.25, ..ALL });
         let held = ledger.try_reserve(250).unwrap();
         let message = ledger.try_reserve(1).unwrap_err().to_string();
         assert!(message.contains("IFileRepartitionExec") && message.contains("ifile.memory_share"));
@@ -207,18 +233,34 @@ mod tests {
     }
 
     #[test]
+    fn others_keep_a_headroom() {
+        let pool = greedy(1000);
+        let other = MemoryConsumer::new("join").register(&pool);
+        other.try_grow(700).unwrap();
+        let ledger = Ledger::new("exchange", &pool, Shares { headroom: 0.2, ..ALL });
+        assert!(ledger.try_reserve(101).is_err());
+        let _held = ledger.try_reserve(100).unwrap();
+        other.try_grow(200).unwrap();
+        assert!(ledger.try_reserve(1).is_err());
+    }
+
+    #[test]
     fn an_unbounded_pool_has_no_ceiling() {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-        assert!(Ledger::new("test", &pool, 0.01).try_reserve(usize::MAX / 2).is_ok());
+        assert!(
+            Ledger::new("test", &pool, Shares { most: 0.01, headroom: 0.9 })
+                .try_reserve(usize::MAX / 2)
+                .is_ok()
+        );
     }
 
     #[test]
     fn one_exchange_is_one_consumer_of_a_fair_pool() {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(100));
-        let first = Ledger::new("first", &pool, 1.0);
+        let first = Ledger::new("first", &pool, ALL);
         let permits: Vec<_> = (0..10).map(|_| first.try_reserve(10).unwrap()).collect();
         drop(permits);
-        let _second = Ledger::new("second", &pool, 1.0);
+        let _second = Ledger::new("second", &pool, ALL);
         assert!(first.try_reserve(51).is_err());
         assert!(first.try_reserve(50).is_ok());
     }

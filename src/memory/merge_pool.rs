@@ -79,12 +79,15 @@ impl MemoryPool for MergePool {
 mod tests {
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer};
 
+    use super::super::ledger::Shares;
     use super::*;
+
+    const ALL: Shares = Shares { most: 1.0, headroom: 0.0 };
 
     #[test]
     fn merges_count_on_the_exchanges_reservation_and_may_overdraw_it() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
-        let ledger = Ledger::new("exchange", &pool, 1.0);
+        let ledger = Ledger::new("exchange", &pool, ALL);
         let merges: Arc<dyn MemoryPool> = Arc::new(MergePool::new(Arc::clone(&ledger)));
         let first = MemoryConsumer::new("exchange[Merge 0]").register(&merges);
         let second = MemoryConsumer::new("exchange[Merge 1]").register(&merges);
@@ -101,7 +104,7 @@ mod tests {
     #[test]
     fn a_pool_with_memory_to_spare_has_no_limit_of_its_own() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 * MERGE_BYTES));
-        let ledger = Ledger::new("exchange", &pool, 1.0);
+        let ledger = Ledger::new("exchange", &pool, ALL);
         let merges: Arc<dyn MemoryPool> = Arc::new(MergePool::new(ledger));
         let merge = MemoryConsumer::new("exchange[Merge 0]").register(&merges);
         merge.try_grow(3 * MERGE_BYTES).unwrap();

@@ -6,7 +6,8 @@
 //! that reservation; a permit gives its bytes back when it is dropped, on every path.
 //!
 //! **Ceiling.** Joins and other operators cannot take memory back from an exchange, so with a
-//! finite pool the exchange refuses itself what goes beyond a configured share of it.
+//! finite pool the exchange refuses itself what goes beyond a configured share of it, and what would
+//! leave others less than a configured headroom.
 //!
 //! **Working set.** [`Ledger::force`] never fails. The exchange calls it only for what it needs to
 //! make progress when the pool refuses: up to [`WORKING_SET_BYTES`] of staged rows, the block in
@@ -22,7 +23,7 @@
 mod ledger;
 mod merge_pool;
 
-pub(crate) use ledger::{Held, Ledger, Permit};
+pub(crate) use ledger::{Held, Ledger, Permit, Shares};
 pub(crate) use merge_pool::MergePool;
 
 /// Most bytes that an exchange may hold although the pool refuses them, so that rows leave in

@@ -432,7 +432,7 @@ pub(super) struct Pieces {
 impl Pieces {
     fn growth(&self, source: &SourceColumn, rows: Rows<'_>) -> usize {
         let values = source.array.as_any_dictionary_opt().map(AnyDictionaryArray::values);
-        let shared = values.map_or(0, |values| values.get_array_memory_size());
+        let shared = values.map_or(0, Array::get_array_memory_size);
         let known = match (values, &self.dictionary) {
             (Some(values), Some(known)) => Arc::ptr_eq(values, known),
             _ => false,

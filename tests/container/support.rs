@@ -53,6 +53,20 @@ pub(crate) fn records(count: usize, value_len: usize, seed: u64) -> Vec<Record> 
         .collect()
 }
 
+/// Words of a small vocabulary, the first ones more often: bytes in which a codec has many matches to
+/// choose from, so that another table or other hashes give another choice.
+pub(crate) fn words(len: usize, seed: u64) -> Vec<u8> {
+    let mut noise = Noise::new(seed);
+    let vocabulary: Vec<Vec<u8>> = (0..3_000).map(|n| noise.bytes(3 + n % 11)).collect();
+    let mut text = Vec::with_capacity(len + 16);
+    while text.len() < len {
+        let word = noise.below(3_000).min(noise.below(3_000));
+        text.extend_from_slice(&vocabulary[word]);
+    }
+    text.truncate(len);
+    text
+}
+
 /// Records that make a raw stream of `raw` bytes, its end-of-stream markers included, of noise.
 pub(crate) fn noise_of(raw: usize, seed: u64) -> Vec<Record> {
     // Markers and the vints of an empty key and a value: 2 + 1 + 1, 2, 3 or 4.

@@ -1,9 +1,15 @@
 //! The `ifile` command line tool.
 
 use crate::golden::{self, list, number, text};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_ifile::block::BlockEncoder;
+use datafusion_ifile::codec::Codec;
+use datafusion_ifile::ifile::SegmentOptions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 fn ifile(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ifile")).args(args).output().unwrap()
@@ -179,6 +185,39 @@ fn dump_prints_keys_and_values() {
     let lines = String::from_utf8(output.stdout).unwrap();
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     assert_eq!((&first["key"], &first["value"]), (&"010203".into(), &"0a141e2832".into()));
+}
+
+#[test]
+fn dump_prints_rows_where_blocks_are_ours() {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, true),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![7, 8])),
+        Arc::new(StringArray::from(vec![Some("a"), None])),
+    ];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    let mut block = vec![];
+    let mut encoder = BlockEncoder::try_new(Arc::clone(&schema), Codec::Lz4).unwrap();
+    encoder.encode(&batch, 0, batch.num_rows(), &mut block).unwrap();
+    let (segment, _) = crate::support::write(&[(vec![], block)], SegmentOptions::new(Codec::None));
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(path("a.data"), segment).unwrap();
+    let file = std::fs::File::create(path("schema.arrow")).unwrap();
+    arrow::ipc::writer::FileWriter::try_new(file, &schema).unwrap().finish().unwrap();
+    let output = ifile(&["dump", &path("a.data"), "--schema", &path("schema.arrow")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "7\ta\n8\tnull\n");
+    let output = ifile(&["dump", &path("a.data"), "--schema", &path("schema.arrow"), "--json"]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().next(), Some(r#"{"id":"7","name":"a"}"#));
+    let output = ifile(&["dump", &path("a.data")]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert!(lines.contains("\tblock of 2 rows, "), "{lines}");
+    let output = ifile(&["dump", &path("a.data"), "--json"]);
+    assert_eq!(json(&output)["block"]["rows"], 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use arrow::array::RecordBatch;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
@@ -41,7 +42,7 @@ async fn limit_one_over_an_endless_input(
     let merged = Arc::new(CoalescePartitionsExec::new(exchange));
     let limited = Arc::new(GlobalLimitExec::new(merged, 0, Some(1)));
     let batches = within(20, collect(limited, context(&runtime, 8192))).await.unwrap();
-    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
     watch.all_dropped().await;
     nothing_left_soon(&runtime).await;
 }
@@ -53,7 +54,7 @@ async fn limit_one_on_a_current_thread_runtime() {
     let merged = Arc::new(CoalescePartitionsExec::new(exchange));
     let limited = Arc::new(GlobalLimitExec::new(merged, 0, Some(1)));
     let batches = within(20, collect(limited, context(&runtime, 8192))).await.unwrap();
-    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
     watch.all_dropped().await;
     nothing_left_soon(&runtime).await;
 }

@@ -84,7 +84,7 @@ async fn merged(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_a_batch_reach_its_byte_limit(#[values(1 << 30, 1)] pool_bytes: usize) {
     let list = cut(0, ROWS, 5000);
-    let input = memory_plan(&[list.clone()], &list[0].schema());
+    let input = memory_plan(std::slice::from_ref(&list), &list[0].schema());
     let partitioning = hash(&input, "k", 3);
     let options = IFileOptions { batch_bytes: 64 << 10, ..IFileOptions::default() };
     let plan = exchange(input, partitioning, options);

@@ -13,7 +13,7 @@ use super::support::{ample, exchange, memory_plan, numbered, open_all, sorted_ke
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executing_twice_or_out_of_range_is_an_error() {
     let batches: Vec<_> = (0..10).map(|batch| numbered(batch * 100, 100)).collect();
-    let input = memory_plan(&[batches.clone()], &batches[0].schema());
+    let input = memory_plan(std::slice::from_ref(&batches), &batches[0].schema());
     let plan = exchange(input, Partitioning::RoundRobinBatch(3), IFileOptions::default());
     let context = ample(8192);
     let message = |partition| {

@@ -7,7 +7,7 @@ mod generate;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion_ifile::{IFileOptions, block};
@@ -32,7 +32,8 @@ fn column_types(rng: &mut Rng) -> Vec<DataType> {
 fn batches(rng: &mut Rng, schema: &SchemaRef) -> Vec<RecordBatch> {
     let made = (0..BATCHES).map(|batch| {
         let first = (batch * ROWS) as i64;
-        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(first - 3..first + 2 + ROWS as i64));
+        let ids: ArrayRef =
+            Arc::new(Int64Array::from_iter_values(first - 3..first + 2 + ROWS as i64));
         let field = schema.field(1);
         let values = array(rng, field.data_type(), ROWS + 5, field.is_nullable());
         RecordBatch::try_new(Arc::clone(schema), vec![ids, values]).unwrap().slice(3, ROWS)

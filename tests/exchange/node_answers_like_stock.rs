@@ -107,8 +107,8 @@ fn order_and_distribution() {
         assert_eq!(ours.required_input_ordering().len(), stock.required_input_ordering().len());
         assert!(ours.required_input_ordering().iter().all(Option::is_none));
         assert_eq!(
-            format!("{:?}", ours.required_input_distribution()),
-            format!("{:?}", stock.required_input_distribution())
+            format!("{:?}", ours.input_distribution_requirements()),
+            format!("{:?}", stock.input_distribution_requirements())
         );
         assert_eq!(ours.supports_limit_pushdown(), stock.supports_limit_pushdown());
         assert_eq!(ours.fetch(), stock.fetch());

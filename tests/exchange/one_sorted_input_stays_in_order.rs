@@ -50,7 +50,7 @@ async fn also_when_spilled(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsorted_rows_keep_their_order_too() {
     let reversed: Vec<_> = batches().into_iter().rev().collect();
-    let input = super::support::memory_plan(&[reversed.clone()], &reversed[0].schema());
+    let input = super::support::memory_plan(std::slice::from_ref(&reversed), &reversed[0].schema());
     let partitioning = hash(&input, "k", 1);
     let plan = exchange(input, partitioning, IFileOptions::default());
     let runtime = greedy_runtime(1);

@@ -61,7 +61,7 @@ async fn few_rows(
 async fn one_input_and_one_output_pass_rows_in_order() {
     let list: Vec<_> = (0..50).map(|batch| numbered(batch * 333, 333)).collect();
     for pool_bytes in [1 << 30, 1] {
-        let input = memory_plan(&[list.clone()], &list[0].schema());
+        let input = memory_plan(std::slice::from_ref(&list), &list[0].schema());
         for partitioning in all_partitionings(&input, 1) {
             let plan = exchange(Arc::clone(&input), partitioning, IFileOptions::default());
             let runtime = greedy_runtime(pool_bytes);

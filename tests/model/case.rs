@@ -94,6 +94,7 @@ impl Case {
         IFileOptions {
             codec: self.codec.parse().unwrap(),
             memory_share: 1.0,
+            memory_headroom: 0.0,
             block_bytes: self.block_bytes,
             batch_bytes: self.batch_bytes,
             read_ahead_bytes: self.read_ahead_bytes,

@@ -64,6 +64,7 @@ async fn same_plan(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 #[case(IFileOptions { codec: Codec::Zstd { level: 9 }, ..IFileOptions::default() })]
 #[case(IFileOptions { codec: Codec::Zstd { level: -3 }, ..IFileOptions::default() })]
 #[case(IFileOptions { memory_share: 0.123_456_789, ..IFileOptions::default() })]
+#[case(IFileOptions { memory_headroom: 0.0, ..IFileOptions::default() })]
 #[case(IFileOptions { block_bytes: 64, ..IFileOptions::default() })]
 #[case(IFileOptions { batch_bytes: 1 << 30, ..IFileOptions::default() })]
 #[case(IFileOptions { read_ahead_bytes: 0, ..IFileOptions::default() })]
@@ -82,6 +83,7 @@ fn all_options_together() {
         enabled: false,
         codec: Codec::Zstd { level: 2 },
         memory_share: 0.75,
+        memory_headroom: 0.125,
         block_bytes: 1000,
         batch_bytes: 2000,
         read_ahead_bytes: 3000,

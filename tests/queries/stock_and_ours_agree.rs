@@ -5,8 +5,8 @@ use crate::support::{Exchange, context, queries, run};
 
 const CODECS: [&str; 5] = ["none", "snappy", "lz4", "zstd", "zstd:9"];
 const PARTITIONS: [usize; 4] = [1, 2, 8, 64];
-const AMPLE: f64 = 0.5;
-const TINY: f64 = 0.01;
+const AMPLE_BYTES: usize = 1 << 30;
+const TINY_BYTES: usize = 64 << 10;
 
 /// That the runs did what they are for.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ async fn check(
 async fn queries_with_big_shuffles_with_every_codec_and_memory() {
     let every = |_, _| {
         let codecs = CODECS.iter().flat_map(|codec| {
-            [AMPLE, TINY].map(|memory_share| Exchange::Ours { codec, memory_share })
+            [AMPLE_BYTES, TINY_BYTES].map(|bytes| Exchange::Ours { codec, bytes })
         });
         codecs.collect()
     };
@@ -53,7 +53,7 @@ async fn queries_with_big_shuffles_with_every_codec_and_memory() {
 async fn tpcds_queries_with_changing_codecs_and_memory() {
     let some = |number: usize, partitions: usize| {
         let codec = CODECS[(number + partitions.trailing_zeros() as usize) % CODECS.len()];
-        vec![Exchange::Ours { codec, memory_share: TINY }]
+        vec![Exchange::Ours { codec, bytes: TINY_BYTES }]
     };
     let totals = check("tpcds", some).await.unwrap();
     assert!(totals.exchanges >= 2_000 && totals.spilled >= 40, "{totals:?}");

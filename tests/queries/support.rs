@@ -1,5 +1,6 @@
 //! Tables in memory, queries, and sessions with and without the exchange.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -10,7 +11,9 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::memory_pool::{
+    GreedyMemoryPool, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -31,15 +34,12 @@ const PARTS: u64 = 3;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exchange {
     Stock,
-    /// With a codec, and with a share of the pool's `POOL_BYTES`.
+    /// With a codec, and so many bytes for all exchanges together.
     Ours {
         codec: &'static str,
-        memory_share: f64,
+        bytes: usize,
     },
 }
-
-/// What every other operator has enough of.
-pub(crate) const POOL_BYTES: usize = 48 << 20;
 
 /// Rows of a query, and what its exchanges spilled.
 pub(crate) struct Answer {
@@ -94,27 +94,72 @@ pub(crate) async fn run(sql: &str, exchange: Exchange, partitions: usize) -> Res
 }
 
 fn session(exchange: Exchange, partitions: usize) -> Result<SessionContext> {
-    let pool = Arc::new(GreedyMemoryPool::new(POOL_BYTES));
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
     let config = SessionConfig::new()
         .with_target_partitions(partitions)
         .with_batch_size(1_000)
         .with_sort_spill_reservation_bytes(64 * 1024);
-    let mut builder = SessionStateBuilder::new()
-        .with_config(config)
-        .with_runtime_env(runtime)
-        .with_default_features();
-    if let Exchange::Ours { codec, memory_share } = exchange {
-        builder = builder.with_ifile();
+    let mut builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    if let Exchange::Ours { codec, bytes } = exchange {
+        let pool = Arc::new(ExchangeLimitPool::new(bytes));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        builder = builder.with_runtime_env(runtime).with_ifile();
         let config = builder.config().get_or_insert_default().options_mut();
         config.set("ifile.codec", codec)?;
-        config.set("ifile.memory_share", &memory_share.to_string())?;
     }
     let context = SessionContext::new_with_state(builder.build());
     for (name, table) in TABLES.iter() {
         context.register_table(*name, Arc::clone(table))?;
     }
     Ok(context)
+}
+
+/// Limits the exchanges, and nothing else: they spill, and no other operator fails.
+#[derive(Debug)]
+struct ExchangeLimitPool {
+    exchanges: GreedyMemoryPool,
+    others: UnboundedMemoryPool,
+}
+
+impl ExchangeLimitPool {
+    fn new(bytes: usize) -> Self {
+        Self { exchanges: GreedyMemoryPool::new(bytes), others: UnboundedMemoryPool::default() }
+    }
+
+    fn pool(&self, reservation: &MemoryReservation) -> &dyn MemoryPool {
+        if reservation.consumer().name().starts_with("IFileRepartitionExec") {
+            &self.exchanges
+        } else {
+            &self.others
+        }
+    }
+}
+
+impl MemoryPool for ExchangeLimitPool {
+    fn name(&self) -> &str {
+        "exchange limit"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.pool(reservation).grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.pool(reservation).shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.pool(reservation).try_grow(reservation, additional)
+    }
+
+    fn reserved(&self) -> usize {
+        self.exchanges.reserved() + self.others.reserved()
+    }
+}
+
+impl Display for ExchangeLimitPool {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Display::fmt(&self.exchanges, f)
+    }
 }
 
 fn count_exchanges(plan: &dyn ExecutionPlan, exchange: Exchange, answer: &mut Answer) {

@@ -29,6 +29,7 @@ async fn every_option() {
     for sql in [
         "SET ifile.codec = 'zstd:7'",
         "SET ifile.memory_share = 0.25",
+        "SET ifile.memory_headroom = 0",
         "SET ifile.block_bytes = '128KB'",
         "SET ifile.batch_bytes = 65536",
         "SET ifile.read_ahead_bytes = 0",
@@ -40,6 +41,7 @@ async fn every_option() {
         enabled: false,
         codec: Codec::Zstd { level: 7 },
         memory_share: 0.25,
+        memory_headroom: 0.0,
         block_bytes: 128 << 10,
         batch_bytes: 65_536,
         read_ahead_bytes: 0,
@@ -55,6 +57,8 @@ async fn every_option() {
 #[case("enabled", "'maybe'", "true, false")]
 #[case("memory_share", "0", "0.01 to 1.0")]
 #[case("memory_share", "1.5", "0.01 to 1.0")]
+#[case("memory_headroom", "-0.1", "0.0 to 0.9")]
+#[case("memory_headroom", "0.95", "0.0 to 0.9")]
 #[case("block_bytes", "'1 byte'", "64 to 64MB")]
 #[case("block_bytes", "'65MB'", "64 to 64MB")]
 #[case("batch_bytes", "-1", "64 to 1GB")]

@@ -6,6 +6,7 @@ mod dump;
 mod input;
 mod inspect;
 mod output;
+mod rows;
 mod verify;
 
 use clap::{Args, Parser, Subcommand};
@@ -30,7 +31,14 @@ enum Command {
     /// Reads everything; exits with 1 and the place of the first fault.
     Verify(Target),
     /// Prints keys and values, once their segment's checksum has been compared.
-    Dump(Target),
+    Dump {
+        #[command(flatten)]
+        target: Target,
+        /// An Arrow IPC file or stream with the schema of the rows: blocks of this crate's exchange are
+        /// then printed as rows.
+        #[arg(long, value_name = "FILE")]
+        schema: Option<PathBuf>,
+    },
 }
 
 /// What to read, and how.
@@ -67,7 +75,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Inspect(target) => inspect::run(target, &mut out),
         Command::Verify(target) => verify::run(target, &mut out),
-        Command::Dump(target) => dump::run(target, &mut out),
+        Command::Dump { target, schema } => dump::run(target, schema.as_deref(), &mut out),
     };
     match result.and_then(|()| out.finish()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -87,11 +87,7 @@ fn dictionary(node: &mut Leaf<'_, '_, '_>) -> BlockResult<(UInt32Array, Vec<u32>
         return Err(BlockError::Invalid("more distinct values than rows"));
     }
     node.source.charge(sizes::byte_dict_bytes(node.rows, values, 0))?;
-    let ids = node.source.words::<u32>(node.rows)?;
-    let top = ids.iter().copied().max().unwrap_or(0);
-    if usize::try_from(top).is_ok_and(|top| top >= values) {
-        return Err(BlockError::Invalid("id of no value"));
-    }
+    let ids = node.source.ids(node.rows, values)?;
     let (lens, total) = lengths(node.source, values)?;
     node.source.charge(total)?;
     Ok((UInt32Array::new(ScalarBuffer::from(ids), node.nulls.take()), lens, total))

@@ -110,15 +110,36 @@ impl Leaf<'_, '_, '_> {
     }
 
     fn primitive<T: ArrowPrimitiveType<Native: Word>>(&mut self) -> BlockResult<ArrayRef> {
-        self.expect(tags::WORDS)?;
-        let values = self.source.words::<T::Native>(self.rows)?;
+        let values = self.words::<T::Native>()?;
         self.array::<T>(ScalarBuffer::from(values))
     }
 
     fn floats<T: ArrowPrimitiveType, B: Word>(&mut self) -> BlockResult<ArrayRef> {
-        self.expect(tags::WORDS)?;
-        let bits = self.source.words::<B>(self.rows)?;
+        let bits = match self.tag {
+            tags::SPLIT => self.source.planes::<B>(self.rows)?,
+            _ => self.words::<B>()?,
+        };
         self.array::<T>(ScalarBuffer::new(Buffer::from_vec(bits), 0, self.rows))
+    }
+
+    fn words<T: Word>(&mut self) -> BlockResult<Vec<T>> {
+        match self.tag {
+            tags::WORDS => self.source.words(self.rows),
+            tags::WORD_DICT => self.word_dict(),
+            tag => Err(unknown(self.data_type, tag)),
+        }
+    }
+
+    fn word_dict<T: Word>(&mut self) -> BlockResult<Vec<T>> {
+        let distinct = self.source.count()?;
+        if distinct > self.rows {
+            return Err(BlockError::Invalid("more distinct values than rows"));
+        }
+        self.source.charge(sizes::word_dict_bytes::<T>(self.rows, distinct))?;
+        let ids = self.source.ids(self.rows, distinct)?;
+        let values = self.source.words::<T>(distinct)?;
+        let value = |id: &u32| usize::try_from(*id).ok().and_then(|id| values.get(id)).copied().unwrap_or_default();
+        Ok(ids.iter().map(value).collect())
     }
 
     fn day_times(&mut self) -> BlockResult<ArrayRef> {

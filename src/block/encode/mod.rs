@@ -7,6 +7,7 @@ mod nested;
 mod parts;
 mod runs;
 mod union;
+mod words;
 
 use std::sync::Arc;
 
