@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use arrow::array::RecordBatch;
+use arrow::compute::SortOptions;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
-use datafusion_ifile::IFileOptions;
+use datafusion_ifile::{IFileOptions, IFileRepartitionExec};
 use futures::StreamExt;
 use rstest::rstest;
 
 use super::support::{
-    Make, Watch, ample, context, exchange, feed, generated, greedy_runtime, hash, noise,
-    nothing_left_soon, open_all, silent, within,
+    Make, Watch, ample, context, exchange, feed, generated, greedy_runtime, hash, keys, noise,
+    nothing_left_soon, numbered, open_all, order_by, ordered_feed, silent, within,
 };
 
 fn endless() -> Make {
@@ -97,6 +98,28 @@ async fn inputs_that_never_answer_are_dropped_too() {
     assert_eq!(watch.alive(), 2);
     drop(streams);
     watch.all_dropped().await;
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inputs_of_a_merge_are_dropped_too(#[values(1 << 30, 1)] pool_bytes: usize) {
+    let runtime = greedy_runtime(pool_bytes);
+    let sorted = || generated(|number| Some(numbered(number as i64 * 1024, 1024)));
+    let schema = numbered(0, 0).schema();
+    let order = order_by("k", &schema, SortOptions::default());
+    let (input, watch) = ordered_feed(&schema, vec![sorted(), sorted(), sorted()], order);
+    let partitioning = hash(&input, "k", 4);
+    let node = IFileRepartitionExec::try_new(input, partitioning, IFileOptions::default()).unwrap();
+    let plan: Arc<dyn ExecutionPlan> = Arc::new(node.with_preserve_order());
+    let mut streams = open_all(&plan, &context(&runtime, 512));
+    for stream in &mut streams {
+        let batch = within(20, stream.next()).await.unwrap().unwrap();
+        assert!(keys([&batch]).is_sorted());
+    }
+    drop(streams);
+    watch.all_dropped().await;
+    nothing_left_soon(&runtime).await;
+    drop(plan);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -130,7 +130,7 @@ async fn a_merge_passes_it_on(#[values(1 << 30, 256 << 10)] pool_bytes: usize) {
     };
     let schema = numbered(0, 0).schema();
     let order = order_by("k", &schema, SortOptions::default());
-    let input = ordered_feed(&schema, vec![sorted(30, false), sorted(20, true)], order);
+    let (input, _) = ordered_feed(&schema, vec![sorted(30, false), sorted(20, true)], order);
     let partitioning = hash(&input, "k", 4);
     let node = IFileRepartitionExec::try_new(input, partitioning, IFileOptions::default()).unwrap();
     let plan: Arc<dyn ExecutionPlan> = Arc::new(node.with_preserve_order());

@@ -1,14 +1,18 @@
 //! With `preserve_order` every output is sorted as the inputs are, with much memory and with little.
 
-use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::compute::SortOptions;
+use datafusion::common::DataFusionError;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use rstest::rstest;
 
 use super::support::{
     ample, assert_nothing_left, context, drain, drain_in_turn, fair_runtime, greedy_runtime, hash,
-    keys, metric, mixed, multisets, numbered, range, sorted_memory_plan, stock_and_ours,
+    keys, metric, mixed, multisets, nothing_left_soon, numbered, range, sorted_memory_plan,
+    stock_and_ours,
 };
 
 /// Input `input` of `inputs`: 60 batches of ascending numbers, some of them in several inputs.
@@ -83,4 +87,36 @@ async fn while_spilling(
     }
     drop(plan);
     assert_nothing_left(&runtime);
+}
+
+/// A merge holds a row of each input at least.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_too_large_for_a_merge_are_one_clear_error() {
+    let wide = |k: i64| {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("k", Arc::new(Int64Array::from(vec![k]))),
+            ("s", Arc::new(StringArray::from(vec!["x".repeat(1 << 20)]))),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let lists: Vec<Vec<_>> =
+        (0..8).map(|input| (0..4).map(|k| wide(8 * k + input)).collect()).collect();
+    let input = sorted_memory_plan(&lists, &lists[0][0].schema());
+    for (pool_bytes, fits) in [(1, false), (256 << 20, true)] {
+        let (_, ours) = stock_and_ours(&input, &hash(&input, "k", 1), true);
+        let plan = ours as _;
+        let runtime = greedy_runtime(pool_bytes);
+        let outcome = drain(&plan, &context(&runtime, 8192)).await;
+        if fits {
+            assert_eq!(keys(&outcome.unwrap()[0]), (0..32).collect::<Vec<_>>());
+        } else {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)));
+            let message = error.to_string();
+            assert!(message.contains("IFileRepartitionExec[Merge 0]"), "{message}");
+            assert!(message.contains("batches it merges"), "{message}");
+        }
+        drop(plan);
+        nothing_left_soon(&runtime).await;
+    }
 }

@@ -30,7 +30,7 @@ fn inputs() -> Vec<Arc<dyn ExecutionPlan>> {
         memory_plan(&[list(0), list(1), vec![]], &schema),
         sorted_memory_plan(&[list(0)], &schema),
         sorted_memory_plan(&[list(0), list(1)], &schema),
-        ordered_feed(&schema, vec![make(), make()], order()),
+        ordered_feed(&schema, vec![make(), make()], order()).0,
         unbounded_feed(&schema, vec![make(), make()]),
     ]
 }
@@ -167,6 +167,12 @@ fn keys_are_visited() {
     assert_eq!(visited(Partitioning::Hash(keys.to_vec(), 3)), ["s@1", "k@0"]);
     assert_eq!(visited(range(&input, "k", SortOptions::default(), &[5])), ["k@0"]);
     assert_eq!(visited(Partitioning::RoundRobinBatch(3)), Vec::<String>::new());
+}
+
+/// A delegate would be encoded in its place: the stock node in place of ours.
+#[test]
+fn there_is_no_delegate() {
+    for_all(|_, ours| assert!(ours.downcast_delegate().is_none()));
 }
 
 #[test]

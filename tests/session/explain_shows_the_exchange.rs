@@ -73,7 +73,7 @@ async fn the_tree() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_of_an_exchange_that_spills() {
+async fn metrics_of_an_exchange() {
     let pool = Arc::new(GreedyMemoryPool::new(256 << 20));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build().unwrap();
     let context = SessionContext::new_with_state(ifile_state(config(), Arc::new(runtime)));

@@ -154,13 +154,13 @@ pub(crate) fn feed(
     feed_with(schema, partitions, None, false)
 }
 
-/// A plan over `partitions` whose rows have `order`.
+/// A plan over `partitions` whose rows have `order`, and what it does.
 pub(crate) fn ordered_feed(
     schema: &SchemaRef,
     partitions: Vec<Make>,
     order: LexOrdering,
-) -> Arc<dyn ExecutionPlan> {
-    feed_with(schema, partitions, Some(order), false).0
+) -> (Arc<dyn ExecutionPlan>, Arc<Watch>) {
+    feed_with(schema, partitions, Some(order), false)
 }
 
 /// A plan that says of itself that it is unbounded.
