@@ -6,25 +6,20 @@ use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::ScopedTimerGuard;
 use futures::{FutureExt, StreamExt};
 
 use super::Exchange;
 use super::lane::Appended;
 use super::pressure::Relief;
 use crate::memory::{Permit, WORKING_SET_BYTES};
-use crate::partition::{Grouped, Routed, Router, Rows, Source};
+use crate::partition::{Routed, Router, Rows, Source};
 
 /// Least bytes that a producer asks the pool for at once.
 const CREDIT_BYTES: usize = 64 * 1024;
 
 /// Most bytes that a producer asks the pool for beyond what it needs.
 const MAX_CREDIT_BYTES: usize = 1024 * 1024;
-
-/// Bytes of a batch that are gathered from together.
-const CACHE_BYTES: usize = 512 * 1024;
-
-/// Rows that a partition gets at once on average, at least.
-const MIN_GATHER_ROWS: usize = 64;
 
 impl Exchange {
     pub(super) fn spawn_producers(
@@ -92,15 +87,13 @@ impl Exchange {
     ) -> Result<()> {
         let group = if self.plan.preserve_order { input } else { 0 };
         let Some(gate) = self.gates.get(group) else { return Ok(()) };
-        let mut credit = self.ledger.empty();
         while gate.is_open() {
             let timer = self.plan.metrics.fetch_time.timer();
             let batch = stream.next().await;
             timer.done();
             let Some(batch) = batch.transpose()? else { return Ok(()) };
             if batch.num_rows() > 0 {
-                self.deliver(group, input, &mut router, batch, &mut credit).await?;
-                drop(credit.take());
+                self.deliver(group, input, &mut router, batch).await?;
             }
             gate.pass().await;
             tokio::task::coop::consume_budget().await;
@@ -114,11 +107,10 @@ impl Exchange {
         input: usize,
         router: &mut Router,
         batch: RecordBatch,
-        credit: &mut Permit,
     ) -> Result<()> {
         let timer = self.plan.metrics.repartition_time.timer();
+        let credit = &mut Credit { permit: self.ledger.empty(), timer };
         let routed = router.route(&batch)?;
-        timer.done();
         let source = Source::try_new(&self.plan.schema, &batch)?;
         let first = group * self.outputs;
         match routed {
@@ -131,42 +123,16 @@ impl Exchange {
                 }
             }
             Routed::Grouped(grouped) => {
-                // Not the size of its buffers: a slice shares them with rows that are not here.
-                let bytes = crate::block::logical_bytes(&batch, 0, batch.num_rows());
-                let step = rows_in_cache(batch.num_rows(), bytes, grouped.len());
-                self.scatter(first, input, &source, &grouped, step, credit).await
+                // Producers start at different partitions, to meet at few locks.
+                let count = grouped.len();
+                let start = input * count / self.inputs.max(1);
+                for index in (start..count).chain(0..start) {
+                    let (partition, rows) = grouped.run(index);
+                    self.append(first + partition, &source, Rows::Index(rows), credit).await?;
+                }
+                Ok(())
             }
         }
-    }
-
-    /// Gathers the rows of every partition, `step` rows of the batch at a time, so that the rows of
-    /// all partitions are gathered while these are in cache.
-    async fn scatter(
-        &self,
-        first: usize,
-        input: usize,
-        source: &Source,
-        grouped: &Grouped<'_>,
-        step: usize,
-        credit: &mut Permit,
-    ) -> Result<()> {
-        let count = grouped.len();
-        // Producers start at different partitions, to meet at few locks.
-        let start = input * count / self.inputs.max(1);
-        let mut taken = vec![0; count];
-        let mut end = 0;
-        while end < source.rows() {
-            end += step;
-            for (index, taken) in (start..count).chain(0..start).zip(&mut taken) {
-                let (partition, rows) = grouped.run(index);
-                let rest = rows.get(*taken..).unwrap_or_default();
-                let part = rest.partition_point(|row| (*row as usize) < end);
-                *taken += part;
-                let rows = Rows::Index(rest.get(..part).unwrap_or_default());
-                self.append(first + partition, source, rows, credit).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Gathers `rows` into the stage of a lane.
@@ -175,14 +141,13 @@ impl Exchange {
         lane: usize,
         source: &Source,
         mut rows: Rows<'_>,
-        credit: &mut Permit,
+        credit: &mut Credit<'_>,
     ) -> Result<()> {
         let mut most = usize::MAX;
         while !rows.is_empty() {
-            let timer = self.plan.metrics.repartition_time.timer();
+            let permit = &mut credit.permit;
             let appended =
-                self.with_lane(lane, |lane| lane.append(&self.shape, source, rows, most, credit));
-            timer.done();
+                self.with_lane(lane, |lane| lane.append(&self.shape, source, rows, most, permit));
             match appended.unwrap_or(Ok(Appended::Closed))? {
                 Appended::Closed => return Ok(()),
                 Appended::Taken(count) => {
@@ -202,7 +167,12 @@ impl Exchange {
 
     /// Queues a whole batch without a copy, cut at the ends of windows; what would stay a small part
     /// of a batch is copied.
-    async fn pass_through(&self, lane: usize, source: &Source, credit: &mut Permit) -> Result<()> {
+    async fn pass_through(
+        &self,
+        lane: usize,
+        source: &Source,
+        credit: &mut Credit<'_>,
+    ) -> Result<()> {
         let batch = source.to_batch()?;
         let all = batch.get_array_memory_size();
         let mut start = 0;
@@ -225,12 +195,12 @@ impl Exchange {
                 false => count,
             };
             let bytes = (all * count).div_ceil(batch.num_rows());
-            if credit.bytes() < bytes && !self.extend(credit, bytes, true).await? {
+            if credit.permit.bytes() < bytes && !self.extend(credit, bytes, true).await? {
                 let rows = Rows::Range { start, len: left };
                 return self.append(lane, source, rows, credit).await;
             }
             let mut permit = self.ledger.empty();
-            permit.move_from(credit, bytes);
+            permit.move_from(&mut credit.permit, bytes);
             let part = batch.slice(start, count);
             // Another producer may have staged rows meanwhile: they go first.
             let pushed = self.with_lane(lane, |lane| match lane.passes(&self.shape, count) {
@@ -255,34 +225,52 @@ impl Exchange {
     /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
     /// With nothing left to spill the bytes are taken all the same, or false is returned when the
     /// caller can do with fewer (`may_slice`).
-    async fn extend(&self, credit: &mut Permit, bytes: usize, may_slice: bool) -> Result<bool> {
-        let missing = bytes.saturating_sub(credit.bytes());
+    async fn extend(
+        &self,
+        credit: &mut Credit<'_>,
+        bytes: usize,
+        may_slice: bool,
+    ) -> Result<bool> {
+        let missing = bytes.saturating_sub(credit.permit.bytes());
         let ahead = (4 * missing).clamp(CREDIT_BYTES, MAX_CREDIT_BYTES).max(missing);
+        let permit = match self.ledger.try_reserve(ahead) {
+            Ok(permit) => Some(permit),
+            Err(_) => {
+                credit.timer.stop();
+                let permit = self.reserve_or_relieve(missing, may_slice).await;
+                credit.timer.restart();
+                permit?
+            }
+        };
+        Ok(permit.map(|permit| credit.permit.merge(permit)).is_some())
+    }
+
+    async fn reserve_or_relieve(&self, bytes: usize, may_slice: bool) -> Result<Option<Permit>> {
         loop {
-            for wanted in [ahead, missing] {
-                if let Ok(permit) = self.ledger.try_reserve(wanted) {
-                    credit.merge(permit);
-                    return Ok(true);
-                }
+            if let Ok(permit) = self.ledger.try_reserve(bytes) {
+                return Ok(Some(permit));
             }
             // What the encoder and the disk need beside the rows does not shrink the runs.
             let spillable = self.spillable_bytes.load(Ordering::Relaxed);
-            if spillable.saturating_add(missing) <= self.working_set_bytes() {
+            if spillable.saturating_add(bytes) <= self.working_set_bytes() {
                 break;
             }
-            match self.relieve(missing).await? {
-                Relief::Granted(permit) => {
-                    credit.merge(permit);
-                    return Ok(true);
-                }
+            match self.relieve(bytes).await? {
+                Relief::Granted(permit) => return Ok(Some(permit)),
                 Relief::Freed => {}
-                Relief::Nothing if may_slice => return Ok(false),
+                Relief::Nothing if may_slice => return Ok(None),
                 Relief::Nothing => break,
             }
         }
-        credit.merge(self.ledger.force(missing));
-        Ok(true)
+        Ok(Some(self.ledger.force(bytes)))
     }
+}
+
+/// What a producer has reserved for the batch in hand, and the time it works on it; waiting for
+/// memory is not part of that.
+struct Credit<'a> {
+    permit: Permit,
+    timer: ScopedTimerGuard<'a>,
 }
 
 /// Fails the exchange when a producer is dropped before its end: the runtime that it ran on is gone,
@@ -309,12 +297,6 @@ impl Drop for Unfinished {
             ));
         }
     }
-}
-
-/// Rows of a batch of `bytes` to gather together: those that stay in a cache of the second level,
-/// but enough that a partition gets some at once.
-fn rows_in_cache(rows: usize, bytes: usize, partitions: usize) -> usize {
-    (rows * CACHE_BYTES / bytes.max(1)).max(MIN_GATHER_ROWS * partitions).max(1)
 }
 
 /// Whether the buffers of `batch` hold little beside its rows, so that queueing it pins no other

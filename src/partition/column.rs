@@ -26,7 +26,7 @@ const INLINE_VIEW_BYTES: u32 = 12;
 const MANY_VALUE_BYTES: usize = 16 * 1024;
 
 /// Values gathered before they are copied to their place.
-const GATHER_ROWS: usize = 256;
+const GATHER_ROWS: usize = 1024;
 
 /// What an array costs beside its buffers.
 const PIECE_BYTES: usize = 128;

@@ -16,6 +16,6 @@ mod router;
 mod source;
 mod stage;
 
-pub(crate) use router::{Grouped, Routed, Router};
+pub(crate) use router::{Routed, Router};
 pub(crate) use source::{Rows, Source};
 pub(crate) use stage::Stage;

@@ -101,10 +101,6 @@ impl Source {
         Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options)?)
     }
 
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
     pub(crate) fn all_rows(&self) -> Rows<'static> {
         Rows::Range { start: 0, len: self.rows }
     }
