@@ -56,12 +56,9 @@ fn sides(codec: Codec, rows: &[Vec<u8>], rounds: usize) -> (f64, f64) {
     let (mut buffered_data, mut direct_data) = (file(), file());
     write(rows, &mut buffered, &mut buffered_data);
     write(rows, &mut direct, &mut direct_data);
-    let times = medians(
-        rounds,
-        &mut [&mut || write(rows, &mut buffered, &mut buffered_data), &mut || {
-            write(rows, &mut direct, &mut direct_data)
-        }],
-    );
+    let mut buffered_side = || write(rows, &mut buffered, &mut buffered_data);
+    let mut direct_side = || write(rows, &mut direct, &mut direct_data);
+    let times = medians(rounds, &mut [&mut buffered_side, &mut direct_side]);
     (times[0].as_secs_f64() * 1e3, times[1].as_secs_f64() * 1e3)
 }
 

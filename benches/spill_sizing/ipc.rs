@@ -20,12 +20,8 @@ pub(crate) fn spill(partitions: &[Partition], data: &mut Vec<u8>) {
     let options =
         IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
     for partition in partitions {
-        let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(
-            partition.keys.iter().map(|key| key.as_slice()),
-        ));
-        let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(
-            partition.values.iter().map(|value| value.as_slice()),
-        ));
+        let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(&partition.keys));
+        let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(&partition.values));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![keys, values]).unwrap();
         let mut writer =
             StreamWriter::try_new_with_options(&mut *data, &schema, options.clone()).unwrap();

@@ -7,7 +7,7 @@ use super::options::WriteMode;
 use super::scratch::WriteScratch;
 use crate::codec::to_u64;
 use crate::error::{IFileError, Place, Result};
-use crate::wire::{MAX_VINT_BYTES, vlong_bytes};
+use crate::wire::{MAX_VINT_BYTES, put_vlong, vlong_bytes};
 use std::io::Write;
 
 /// Two lengths.
@@ -66,14 +66,12 @@ impl<'s, W: Write> SegmentWriter<'s, W> {
     /// format's 2 GiB.
     #[inline]
     pub fn append(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        // By far most records: no runs, both lengths are single bytes, the block has room.
-        if self.plain
-            && let (Ok(key_len @ 0..), Ok(value_len @ 0..)) =
-                (i8::try_from(key.len()), i8::try_from(value.len()))
-        {
-            let total = 2 + key.len() + value.len();
+        // By far most records: no runs, and the block has room.
+        if self.plain {
+            let head = length_bytes(key.len()) + length_bytes(value.len());
+            let total = head.saturating_add(key.len()).saturating_add(value.len());
             if let Some(block) = self.body.scratch.block.room(total) {
-                block.extend_from_slice(&[key_len.cast_unsigned(), value_len.cast_unsigned()]);
+                put_lengths(block, key.len(), value.len());
                 block.extend_from_slice(key);
                 block.extend_from_slice(value);
                 self.raw_length += to_u64(total);
@@ -213,6 +211,37 @@ impl<W: Write> std::fmt::Debug for SegmentWriter<'_, W> {
             .field("records", &self.records)
             .field("raw_length", &self.raw_length)
             .finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a length's encoding, for lengths that fit a block.
+#[inline]
+fn length_bytes(len: usize) -> usize {
+    match len {
+        0..=0x7f => 1,
+        0x80..=0xff => 2,
+        0x100..=0xffff => 3,
+        0x1_0000..=0xff_ffff => 4,
+        _ => MAX_VINT_BYTES,
+    }
+}
+
+/// Appends both lengths of a record that fits a block.
+#[inline]
+fn put_lengths(block: &mut Vec<u8>, key_len: usize, value_len: usize) {
+    if let (Ok(key_len @ 0..), Ok(value_len @ 0..)) =
+        (i8::try_from(key_len), i8::try_from(value_len))
+    {
+        return block.extend_from_slice(&[key_len.cast_unsigned(), value_len.cast_unsigned()]);
+    }
+    for len in [key_len, value_len] {
+        let [.., high, low] = len.to_be_bytes();
+        match length_bytes(len) {
+            1 => block.push(low),
+            2 => block.extend_from_slice(&[0x8f, low]),
+            3 => block.extend_from_slice(&[0x8e, high, low]),
+            _ => put_vlong(block, i64::try_from(len).unwrap_or(i64::MAX)),
+        }
     }
 }
 

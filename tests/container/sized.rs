@@ -64,7 +64,7 @@ fn i15_a_bound_beyond_the_codec_buffer_falls_back_to_it() {
 #[test]
 fn i15_bounds_from_counts_hold_for_every_width_of_length() {
     for key_len in [0, 1, 127, 128, 255, 256] {
-        for value_len in [0, 1, 112, 127, 128, 255, 256, 65_535, 65_536] {
+        for value_len in [0, 1, 112, 127, 128, 255, 256, 65_535, 65_536, 65_664, 131_072] {
             let mut noise = Noise::new(3);
             let records: Vec<Record> =
                 (0..3).map(|_| (noise.bytes(key_len), noise.bytes(value_len))).collect();
