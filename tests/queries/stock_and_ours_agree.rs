@@ -6,7 +6,7 @@ use crate::support::{Exchange, context, queries, run};
 const CODECS: [&str; 5] = ["none", "snappy", "lz4", "zstd", "zstd:9"];
 const PARTITIONS: [usize; 4] = [1, 2, 8, 64];
 const AMPLE_BYTES: usize = 1 << 30;
-const TINY_BYTES: usize = 64 << 10;
+const TINY_BYTES: usize = 8 << 10;
 
 /// That the runs did what they are for.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ async fn queries_with_big_shuffles_with_every_codec_and_memory() {
         codecs.collect()
     };
     let totals = check("shuffle", every).await.unwrap();
-    assert!(totals.exchanges >= 400 && totals.spilled >= 40, "{totals:?}");
+    assert!(totals.exchanges >= 300 && totals.spilled >= 30, "{totals:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,5 +56,5 @@ async fn tpcds_queries_with_changing_codecs_and_memory() {
         vec![Exchange::Ours { codec, bytes: TINY_BYTES }]
     };
     let totals = check("tpcds", some).await.unwrap();
-    assert!(totals.exchanges >= 2_000 && totals.spilled >= 40, "{totals:?}");
+    assert!(totals.exchanges >= 1_000 && totals.spilled >= 50, "{totals:?}");
 }
