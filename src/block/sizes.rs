@@ -18,7 +18,9 @@ const VIEW: usize = 16;
 pub(crate) fn null_leaf_bytes(data_type: &DataType, rows: usize) -> usize {
     match data_type {
         DataType::Boolean => bitmap_bytes(rows),
-        DataType::FixedSizeBinary(width) => rows.saturating_mul(usize::try_from(*width).unwrap_or(0)),
+        DataType::FixedSizeBinary(width) => {
+            rows.saturating_mul(usize::try_from(*width).unwrap_or(0))
+        }
         DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _) => {
             rows.saturating_add(1).saturating_mul(4)
         }
@@ -100,15 +102,24 @@ fn referenced_bytes(array: &dyn Array, rows: Range<usize>) -> usize {
         }
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
-            array_bytes(list.values().as_ref(), cover(list.value_offsets(), list.value_sizes(), &rows))
+            array_bytes(
+                list.values().as_ref(),
+                cover(list.value_offsets(), list.value_sizes(), &rows),
+            )
         }
         DataType::LargeListView(_) => {
             let list = array.as_list_view::<i64>();
-            array_bytes(list.values().as_ref(), cover(list.value_offsets(), list.value_sizes(), &rows))
+            array_bytes(
+                list.values().as_ref(),
+                cover(list.value_offsets(), list.value_sizes(), &rows),
+            )
         }
         DataType::FixedSizeList(_, size) => {
             let size = usize::try_from(*size).unwrap_or(0);
-            array_bytes(array.as_fixed_size_list().values().as_ref(), rows.start * size..rows.end * size)
+            array_bytes(
+                array.as_fixed_size_list().values().as_ref(),
+                rows.start * size..rows.end * size,
+            )
         }
         DataType::Struct(_) => {
             array.as_struct().columns().iter().map(|child| column_bytes(child, rows.clone())).sum()
@@ -123,7 +134,11 @@ fn referenced_bytes(array: &dyn Array, rows: Range<usize>) -> usize {
             let dense = union.offsets().is_some();
             let children = fields.iter().map(|(id, _)| {
                 let child = union.child(id);
-                if dense { shared_bytes(child.as_ref(), rows.len()) } else { column_bytes(child, rows.clone()) }
+                if dense {
+                    shared_bytes(child.as_ref(), rows.len())
+                } else {
+                    column_bytes(child, rows.clone())
+                }
             });
             union_bytes(rows.len(), dense) + children.sum::<usize>()
         }
@@ -178,11 +193,17 @@ fn run_bytes(array: &dyn Array, rows: &Range<usize>) -> usize {
         ($t:ty) => {
             array.as_run_opt::<$t>().map(|runs| {
                 let ends = runs.run_ends();
-                let used = ends.get_physical_index(rows.start)..ends.get_physical_index(rows.end - 1) + 1;
-                let own = run_end_bytes::<<$t as arrow::datatypes::ArrowPrimitiveType>::Native>(used.len());
+                let used =
+                    ends.get_physical_index(rows.start)..ends.get_physical_index(rows.end - 1) + 1;
+                let own = run_end_bytes::<<$t as arrow::datatypes::ArrowPrimitiveType>::Native>(
+                    used.len(),
+                );
                 own + array_bytes(runs.values().as_ref(), used)
             })
         };
     }
-    run_bytes!(Int16Type).or_else(|| run_bytes!(Int32Type)).or_else(|| run_bytes!(Int64Type)).unwrap_or(0)
+    run_bytes!(Int16Type)
+        .or_else(|| run_bytes!(Int32Type))
+        .or_else(|| run_bytes!(Int64Type))
+        .unwrap_or(0)
 }

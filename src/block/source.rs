@@ -67,7 +67,9 @@ impl<'a> Source<'a> {
                 self.budget = left;
                 Ok(())
             }
-            None => Err(BlockError::Limit { what: "decoded bytes", found: wanted, limit: self.budget }),
+            None => {
+                Err(BlockError::Limit { what: "decoded bytes", found: wanted, limit: self.budget })
+            }
         }
     }
 
@@ -93,7 +95,8 @@ impl<'a> Source<'a> {
 
     /// A count of things.
     pub(crate) fn count(&mut self) -> BlockResult<usize> {
-        usize::try_from(self.varint()?).map_err(|_| BlockError::Invalid("count of more than the address space"))
+        usize::try_from(self.varint()?)
+            .map_err(|_| BlockError::Invalid("count of more than the address space"))
     }
 
     /// The tag of a node of `rows` rows, and the validity of those.
@@ -163,7 +166,10 @@ impl<'a> Source<'a> {
                 }
                 control => {
                     let plane = self.placed(control, rows)?;
-                    deltas.iter_mut().zip(plane).for_each(|(delta, byte)| *delta |= u64::from(*byte) << shift);
+                    deltas
+                        .iter_mut()
+                        .zip(plane)
+                        .for_each(|(delta, byte)| *delta |= u64::from(*byte) << shift);
                 }
             }
         }

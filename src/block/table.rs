@@ -17,7 +17,8 @@ pub(crate) struct Table {
     ids: Vec<u32>,
 }
 
-/// Rows after which the number of distinct values is first judged.
+/// Rows after which the number of distinct values is judged, or a quarter of all rows if that is more: values may come
+/// in long cycles.
 const PROBE: usize = 256;
 
 impl Table {
@@ -38,18 +39,20 @@ impl Table {
     /// Numbers `rows` rows; `false`, early, if too few of them share values to gain from it.
     ///
     /// `skip` says which rows do not matter; they get id 0.
-    pub(crate) fn number(&mut self, values: &impl ByteRows, rows: usize, skip: impl Fn(usize) -> bool) -> bool {
+    pub(crate) fn number(
+        &mut self,
+        values: &impl ByteRows,
+        rows: usize,
+        skip: impl Fn(usize) -> bool,
+    ) -> bool {
         self.firsts.clear();
         self.ids.clear();
         self.slots.clear();
         self.slots.resize(first_slots(rows), 0);
-        let mut next_check = PROBE;
+        let probe = (rows / 4).max(PROBE);
         for row in 0..rows {
-            if row == next_check {
-                if !self.promising(row, rows) {
-                    return false;
-                }
-                next_check *= 2;
+            if row == probe && !self.promising(row, rows) {
+                return false;
             }
             if skip(row) {
                 self.ids.push(0);
@@ -68,7 +71,7 @@ impl Table {
         // Of N values, k draws repeat about k^2 / 2N times; so a dictionary of N values ends
         // well below the rows if N is below them.
         let estimate = seen.saturating_mul(seen) / (2 * repeats.max(1));
-        estimate < rows || distinct * 2 < seen
+        estimate < rows || repeats * 4 > seen
     }
 
     fn id_of(&mut self, values: &impl ByteRows, row: usize) -> u32 {
@@ -143,7 +146,8 @@ fn hash_bytes(bytes: &[u8]) -> u64 {
         (_, Some(last), _) => u64::from_le_bytes(*last),
         (_, None, [a, b, c, d, ..]) => {
             let last = bytes.last_chunk::<4>().copied().unwrap_or_default();
-            u64::from(u32::from_le_bytes([*a, *b, *c, *d])) << 32 | u64::from(u32::from_le_bytes(last))
+            u64::from(u32::from_le_bytes([*a, *b, *c, *d])) << 32
+                | u64::from(u32::from_le_bytes(last))
         }
         (_, None, short) => short.iter().fold(0, |acc, b| acc << 8 | u64::from(*b)),
     };

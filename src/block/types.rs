@@ -1,6 +1,6 @@
 //! Which schemas blocks carry, when a batch fits one, and its fingerprint.
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit, UnionMode};
 
 /// `None` if blocks can carry every field; else the first field that they cannot, and its type.
 #[must_use]
@@ -32,7 +32,9 @@ fn refusal_at(data_type: &DataType, depth: usize) -> Option<&'static str> {
         DataType::Struct(fields) => fields.iter().find_map(|field| child(field)),
         DataType::Union(fields, _) if fields.is_empty() => Some("it has no children"),
         DataType::Union(fields, _) => fields.iter().find_map(|(_, field)| child(field)),
-        DataType::Dictionary(key, _) if !key.is_dictionary_key_type() => Some("its keys are not integers"),
+        DataType::Dictionary(key, _) if !key.is_dictionary_key_type() => {
+            Some("its keys are not integers")
+        }
         DataType::Dictionary(_, value) => refusal_at(value, depth),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => child(entries),
@@ -79,7 +81,11 @@ fn refusal_at(data_type: &DataType, depth: usize) -> Option<&'static str> {
 /// How a batch of schema `found` differs from `wanted`, beyond nullability, metadata and names; `None` if it fits.
 pub(crate) fn difference(wanted: &Schema, found: &Schema) -> Option<String> {
     if wanted.fields().len() != found.fields().len() {
-        return Some(format!("{} columns instead of {}", found.fields().len(), wanted.fields().len()));
+        return Some(format!(
+            "{} columns instead of {}",
+            found.fields().len(),
+            wanted.fields().len()
+        ));
     }
     let mut pairs = wanted.fields().iter().zip(found.fields());
     pairs.find(|(w, f)| !same_layout(w.data_type(), f.data_type())).map(|(w, f)| {
@@ -100,10 +106,16 @@ fn same_layout(a: &DataType, b: &DataType) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| fields(a, b))
         }
         (DataType::Map(a, _), DataType::Map(b, _)) => fields(a, b),
-        (DataType::Dictionary(ka, va), DataType::Dictionary(kb, vb)) => ka == kb && same_layout(va, vb),
-        (DataType::RunEndEncoded(ra, va), DataType::RunEndEncoded(rb, vb)) => fields(ra, rb) && fields(va, vb),
+        (DataType::Dictionary(ka, va), DataType::Dictionary(kb, vb)) => {
+            ka == kb && same_layout(va, vb)
+        }
+        (DataType::RunEndEncoded(ra, va), DataType::RunEndEncoded(rb, vb)) => {
+            fields(ra, rb) && fields(va, vb)
+        }
         (DataType::Union(a, am), DataType::Union(b, bm)) => {
-            am == bm && a.len() == b.len() && a.iter().zip(b.iter()).all(|((i, a), (j, b))| i == j && fields(a, b))
+            am == bm
+                && a.len() == b.len()
+                && a.iter().zip(b.iter()).all(|((i, a), (j, b))| i == j && fields(a, b))
         }
         (a, b) => a == b,
     }
@@ -135,7 +147,9 @@ fn describe(data_type: &DataType, out: &mut String) {
         DataType::LargeList(field) => nested("large_list", &[field], out),
         DataType::ListView(field) => nested("list_view", &[field], out),
         DataType::LargeListView(field) => nested("large_list_view", &[field], out),
-        DataType::FixedSizeList(field, size) => nested(&format!("fixed_list:{size}"), &[field], out),
+        DataType::FixedSizeList(field, size) => {
+            nested(&format!("fixed_list:{size}"), &[field], out);
+        }
         DataType::Map(field, sorted) => nested(&format!("map:{sorted}"), &[field], out),
         DataType::RunEndEncoded(ends, values) => nested("runs", &[ends, values], out),
         DataType::Struct(fields) => {
@@ -143,7 +157,10 @@ fn describe(data_type: &DataType, out: &mut String) {
             nested("struct", &fields, out);
         }
         DataType::Union(fields, mode) => {
-            out.push_str(&format!("union:{mode:?}("));
+            out.push_str(match mode {
+                UnionMode::Sparse => "sparse(",
+                UnionMode::Dense => "dense(",
+            });
             for (id, field) in fields.iter() {
                 out.push_str(&format!("{id}="));
                 describe_field(field, out);
@@ -158,9 +175,61 @@ fn describe(data_type: &DataType, out: &mut String) {
             out.push(')');
         }
         DataType::Timestamp(unit, zone) => {
-            out.push_str(&format!("timestamp:{unit:?}:{};", zone.as_deref().unwrap_or("-")));
+            out.push_str(&format!(
+                "timestamp:{}:{};",
+                unit_name(*unit),
+                zone.as_deref().unwrap_or("-")
+            ));
         }
-        leaf => out.push_str(&format!("{leaf:?};")),
+        DataType::Time32(unit) => out.push_str(&format!("time32:{};", unit_name(*unit))),
+        DataType::Time64(unit) => out.push_str(&format!("time64:{};", unit_name(*unit))),
+        DataType::Duration(unit) => out.push_str(&format!("duration:{};", unit_name(*unit))),
+        DataType::Interval(IntervalUnit::YearMonth) => out.push_str("interval:ym;"),
+        DataType::Interval(IntervalUnit::DayTime) => out.push_str("interval:dt;"),
+        DataType::Interval(IntervalUnit::MonthDayNano) => out.push_str("interval:mdn;"),
+        DataType::FixedSizeBinary(width) => out.push_str(&format!("fixed_binary:{width};")),
+        DataType::Decimal32(p, s) => out.push_str(&format!("decimal32:{p}:{s};")),
+        DataType::Decimal64(p, s) => out.push_str(&format!("decimal64:{p}:{s};")),
+        DataType::Decimal128(p, s) => out.push_str(&format!("decimal128:{p}:{s};")),
+        DataType::Decimal256(p, s) => out.push_str(&format!("decimal256:{p}:{s};")),
+        plain => out.push_str(plain_name(plain)),
+    }
+}
+
+fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// Names of types without parameters; empty for the others.
+fn plain_name(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Null => "null;",
+        DataType::Boolean => "bool;",
+        DataType::Int8 => "i8;",
+        DataType::Int16 => "i16;",
+        DataType::Int32 => "i32;",
+        DataType::Int64 => "i64;",
+        DataType::UInt8 => "u8;",
+        DataType::UInt16 => "u16;",
+        DataType::UInt32 => "u32;",
+        DataType::UInt64 => "u64;",
+        DataType::Float16 => "f16;",
+        DataType::Float32 => "f32;",
+        DataType::Float64 => "f64;",
+        DataType::Date32 => "date32;",
+        DataType::Date64 => "date64;",
+        DataType::Binary => "binary;",
+        DataType::LargeBinary => "large_binary;",
+        DataType::BinaryView => "binary_view;",
+        DataType::Utf8 => "utf8;",
+        DataType::LargeUtf8 => "large_utf8;",
+        DataType::Utf8View => "utf8_view;",
+        _ => "",
     }
 }
 

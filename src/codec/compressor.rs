@@ -1,9 +1,9 @@
 //! One buffer in, one compressed buffer out.
 
+use super::Codec;
 #[cfg(feature = "deflate")]
 use super::deflate::DeflateEncoder;
 use super::zstd_state::ZstdEncoder;
-use super::Codec;
 use crate::error::{IFileError, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
@@ -30,7 +30,10 @@ pub struct Compressor {
 enum State {
     None,
     Snappy(Box<snap::raw::Encoder>),
-    Lz4 { small: CompressTable, large: CompressTable },
+    Lz4 {
+        small: CompressTable,
+        large: CompressTable,
+    },
     Zstd(ZstdEncoder),
     #[cfg(feature = "deflate")]
     Deflate(DeflateEncoder),

@@ -16,8 +16,7 @@ fn zstd_levels() -> RangeInclusive<i32> {
 /// The forms that [`Codec::from_str`] takes, for messages.
 fn forms() -> String {
     let levels = zstd_levels();
-    let deflate =
-        if cfg!(feature = "deflate") { ", deflate, deflate:LEVEL (0 to 9)" } else { "" };
+    let deflate = if cfg!(feature = "deflate") { ", deflate, deflate:LEVEL (0 to 9)" } else { "" };
     format!("none, snappy, lz4, zstd, zstd:LEVEL ({} to {}){deflate}", levels.start(), levels.end())
 }
 
@@ -108,8 +107,20 @@ mod tests {
     #[test]
     fn anything_else_is_refused_with_the_forms_there_are() {
         for text in [
-            "", ":", "gzip", "lz4:", "lz4:1", "snappy:0", "none:0", "zstd:", "zstd:x", "zstd:23",
-            "zstd:1:2", "zstd:-131073", "zstd:99999999999", "lz 4",
+            "",
+            ":",
+            "gzip",
+            "lz4:",
+            "lz4:1",
+            "snappy:0",
+            "none:0",
+            "zstd:",
+            "zstd:x",
+            "zstd:23",
+            "zstd:1:2",
+            "zstd:-131073",
+            "zstd:99999999999",
+            "lz 4",
         ] {
             let error = text.parse::<Codec>().unwrap_err();
             let IFileError::Config { setting, expected, found } = &error else {
@@ -136,9 +147,13 @@ mod tests {
 
     #[test]
     fn wire_ids_are_frozen() {
-        for (id, codec) in
-            [(0, Codec::None), (1, Codec::Snappy), (2, Codec::Lz4), (3, Codec::ZSTD), (4, Codec::DEFLATE)]
-        {
+        for (id, codec) in [
+            (0, Codec::None),
+            (1, Codec::Snappy),
+            (2, Codec::Lz4),
+            (3, Codec::ZSTD),
+            (4, Codec::DEFLATE),
+        ] {
             assert_eq!(codec.wire_id(), id);
             assert_eq!(Codec::from_wire_id(id).unwrap(), codec);
         }

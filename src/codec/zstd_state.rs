@@ -115,11 +115,8 @@ impl ZstdEncoder {
         let mut input = InBuffer::around(src);
         let mut output = OutBuffer::around(dst);
         let left = self.context.compress_stream2(&mut output, &mut input, directive);
-        let step = Step {
-            consumed: input.pos(),
-            written: output.pos(),
-            done: end && left == Ok(0),
-        };
+        let step =
+            Step { consumed: input.pos(), written: output.pos(), done: end && left == Ok(0) };
         self.peak_bytes = self.state_bytes();
         left.map_err(failed)?;
         Ok(step)
@@ -205,8 +202,7 @@ impl ZstdDecoder {
         let mut input = InBuffer::around(src);
         let mut output = OutBuffer::around(dst);
         let hint = self.context.decompress_stream(&mut output, &mut input);
-        let step =
-            Step { consumed: input.pos(), written: output.pos(), done: hint == Ok(0) };
+        let step = Step { consumed: input.pos(), written: output.pos(), done: hint == Ok(0) };
         self.peak_bytes = self.state_bytes();
         hint.map_err(broken)?;
         Ok(step)

@@ -70,10 +70,19 @@ pub(super) struct BodyReader {
 enum Decoder {
     /// Nothing to decode with; a compressed body is an error before it comes here.
     None,
-    Chunks { state: Decompressor, block_left: usize },
-    Zstd { state: ZstdDecoder, done: bool },
+    Chunks {
+        state: Decompressor,
+        block_left: usize,
+    },
+    Zstd {
+        state: ZstdDecoder,
+        done: bool,
+    },
     #[cfg(feature = "deflate")]
-    Deflate { state: DeflateDecoder, done: bool },
+    Deflate {
+        state: DeflateDecoder,
+        done: bool,
+    },
 }
 
 /// What a call of [`BodyReader::decode`] came to.
@@ -97,9 +106,7 @@ impl BodyReader {
                 Decoder::Zstd { state: ZstdDecoder::new(window_log_max)?, done: false }
             }
             #[cfg(feature = "deflate")]
-            Codec::Deflate { .. } => {
-                Decoder::Deflate { state: DeflateDecoder::new(), done: false }
-            }
+            Codec::Deflate { .. } => Decoder::Deflate { state: DeflateDecoder::new(), done: false },
             #[cfg(not(feature = "deflate"))]
             Codec::Deflate { .. } => Decoder::None,
         };
@@ -175,10 +182,9 @@ impl BodyReader {
             self.decoded = before.saturating_add(to_u64(len));
         }
         match self.expected {
-            Some(expected) if self.decoded > expected => Err(IFileError::corrupt(
-                Fault::DecodedLength { expected, found: self.decoded },
-                at,
-            )),
+            Some(expected) if self.decoded > expected => {
+                Err(IFileError::corrupt(Fault::DecodedLength { expected, found: self.decoded }, at))
+            }
             _ => Ok(decoded),
         }
     }
@@ -305,9 +311,7 @@ fn stream<R: Read>(
         if *done {
             return match source.body_left() {
                 None | Some(0) => Ok(Decoded::End),
-                Some(found) => {
-                    Err(source.fault(0, Fault::TrailingBytes { after: name, found }))
-                }
+                Some(found) => Err(source.fault(0, Fault::TrailingBytes { after: name, found })),
             };
         }
         let found = source.fill_body(1)?;
@@ -325,7 +329,8 @@ fn stream<R: Read>(
         }
         if !step.done && step.consumed == 0 {
             let left = to_u64(found);
-            return Err(source.fault(0, Fault::UnexpectedEnd { what: name, expected: left + 1, found: left }));
+            return Err(source
+                .fault(0, Fault::UnexpectedEnd { what: name, expected: left + 1, found: left }));
         }
     }
 }

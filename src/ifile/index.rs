@@ -32,11 +32,7 @@ impl IndexEntry {
 
     /// The entry of a segment that begins at `start_offset`.
     pub fn of(start_offset: u64, summary: &SegmentSummary) -> Self {
-        Self {
-            start_offset,
-            raw_length: summary.raw_length,
-            part_length: summary.part_length,
-        }
+        Self { start_offset, raw_length: summary.raw_length, part_length: summary.part_length }
     }
 
     /// Whether there is a segment to read. It may be one without records.

@@ -112,7 +112,8 @@ impl RecordState {
                 (Some(_), EOF) => return Err((entry_at, Fault::RunNotClosed)),
                 (Some(_), value_len) => {
                     let value_len = unsigned(LengthField::Value, entry_at, value_len)?;
-                    let span = Span { field: LengthField::Value, start: to_u64(after), len: value_len };
+                    let span =
+                        Span { field: LengthField::Value, start: to_u64(after), len: value_len };
                     limits.check(entry_at, span, value_len)?;
                     let Some(value) = span.within(window) else {
                         return Ok(span.more());

@@ -66,9 +66,8 @@ impl<R: Read> SegmentReader<R> {
         verify: Option<Verify<R>>,
     ) -> Result<Self> {
         let body = BodyReader::new(options.codec, options.codec_buffer, options.window_log_max)?;
-        let capacity = lengths.part.map_or(options.buffer, |part| {
-            options.buffer.min(to_usize_limit(part))
-        });
+        let capacity =
+            lengths.part.map_or(options.buffer, |part| options.buffer.min(to_usize_limit(part)));
         let mut reader = Self {
             source: Source::new(source, capacity, options.place.clone()),
             options,
@@ -227,10 +226,8 @@ impl<R: Read> SegmentReader<R> {
                 Some(Flag::Compressed) => self.window.bytes(),
                 _ => self.source.body(),
             };
-            let limits = RecordLimits {
-                left: self.left_from(used),
-                record: self.options.record_cap,
-            };
+            let limits =
+                RecordLimits { left: self.left_from(used), record: self.options.record_cap };
             let rest = window.get(used..).unwrap_or_default();
             let entry = match self.segment.state.next(rest, limits) {
                 Ok(entry) => entry,

@@ -1,6 +1,8 @@
 //! Reads a segment that lies in memory as a whole.
 
-use super::header::{CHECKSUM_BYTES, Flag, HEADER_BYTES, MIN_PART_LENGTH, SegmentSummary, parse_header};
+use super::header::{
+    CHECKSUM_BYTES, Flag, HEADER_BYTES, MIN_PART_LENGTH, SegmentSummary, parse_header,
+};
 use super::read_options::{Lengths, ReadOptions};
 use super::records::{Entry, Record, RecordLimits, RecordState, Wanted};
 use super::segment_reader::{SegmentReader, check_flag};
@@ -46,7 +48,8 @@ impl<'a> SegmentSlice<'a> {
             Err(IFileError::corrupt(fault, place))
         };
         let header_bytes = to_u64(HEADER_BYTES);
-        let Some(header) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| part >= header_bytes) else {
+        let Some(header) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| part >= header_bytes)
+        else {
             return fault(0, Fault::HeaderTruncated { found: to_u64(bytes.len()).min(part) });
         };
         let checked = parse_header(*header)
@@ -133,15 +136,19 @@ impl<'a> RawSlice<'a> {
             Entry::Pair { key, value } => {
                 let key = at + key.start..at + key.end;
                 let value = at + value.start..at + value.end;
-                let record = Record { key: slice(key.clone()), value: slice(value.clone()), in_run: false };
+                let record =
+                    Record { key: slice(key.clone()), value: slice(value.clone()), in_run: false };
                 (self.at, self.key) = (value.end, key);
                 self.summary.records += 1;
                 Ok(Some(record))
             }
             Entry::Repeat { value } => {
                 let value = at + value.start..at + value.end;
-                let record =
-                    Record { key: slice(self.key.clone()), value: slice(value.clone()), in_run: true };
+                let record = Record {
+                    key: slice(self.key.clone()),
+                    value: slice(value.clone()),
+                    in_run: true,
+                };
                 self.at = value.end;
                 self.summary.records += 1;
                 Ok(Some(record))

@@ -2,9 +2,7 @@
 
 use super::body_writer::{BodyWriter, Downstream};
 use super::bound::RawBound;
-use super::header::{
-    EOF_MARKERS, HEADER_BYTES, RUN_END_MARKER, RUN_MARKER, SegmentSummary,
-};
+use super::header::{EOF_MARKERS, HEADER_BYTES, RUN_END_MARKER, RUN_MARKER, SegmentSummary};
 use super::options::WriteMode;
 use super::scratch::WriteScratch;
 use crate::codec::to_u64;

@@ -133,11 +133,8 @@ impl<R: Read> Source<R> {
         let wanted = wanted.min(to_usize_limit(left));
         let found = self.fill(wanted)?;
         if found < wanted {
-            let missing = Fault::UnexpectedEnd {
-                what: "segment body",
-                expected: left,
-                found: to_u64(found),
-            };
+            let missing =
+                Fault::UnexpectedEnd { what: "segment body", expected: left, found: to_u64(found) };
             return Err(self.fault(found, missing));
         }
         Ok(self.body().len())

@@ -69,8 +69,7 @@ pub fn decode_vlong(bytes: &[u8]) -> Option<(i64, usize)> {
     if byte >= -112 {
         return Some((i64::from(byte), 1));
     }
-    let (negative, len) =
-        if first >= 0x88 { (false, 0x90 - first) } else { (true, 0x88 - first) };
+    let (negative, len) = if first >= 0x88 { (false, 0x90 - first) } else { (true, 0x88 - first) };
     let len = usize::from(len);
     let magnitude = rest.get(..len)?.iter().fold(0_u64, |sum, &b| sum << 8 | u64::from(b));
     let value = magnitude.cast_signed();

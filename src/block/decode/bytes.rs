@@ -62,7 +62,10 @@ where
     B: ByteArrayType<Offset = i32, Native = T::Native>,
 {
     let views = GenericByteViewArray::<T>::from(array);
-    let inline = lens.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).filter(|len| *len <= sizes::INLINE);
+    let inline = lens
+        .iter()
+        .map(|len| usize::try_from(*len).unwrap_or(usize::MAX))
+        .filter(|len| *len <= sizes::INLINE);
     if inline.sum::<usize>() * 8 > total { views.gc() } else { views }
 }
 
@@ -109,9 +112,16 @@ fn spelled_out(ids: &UInt32Array, lens: &[u32]) -> BlockResult<usize> {
 }
 
 /// Offsets of values of these lengths, whose sum is `total`.
-pub(super) fn offsets<O: OffsetSizeTrait>(lens: &[u32], total: usize) -> BlockResult<OffsetBuffer<O>> {
+pub(super) fn offsets<O: OffsetSizeTrait>(
+    lens: &[u32],
+    total: usize,
+) -> BlockResult<OffsetBuffer<O>> {
     if O::from_usize(total).is_none() {
-        return Err(BlockError::Limit { what: "bytes under offsets", found: total as u64, limit: O::MAX_OFFSET as u64 });
+        return Err(BlockError::Limit {
+            what: "bytes under offsets",
+            found: total as u64,
+            limit: O::MAX_OFFSET as u64,
+        });
     }
     let mut at = 0usize;
     let mut offsets = Vec::with_capacity(lens.len() + 1);

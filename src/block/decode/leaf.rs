@@ -6,14 +6,14 @@ use arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Primitiv
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, BinaryType, BinaryViewType, DataType, Date32Type, Date64Type,
-    Decimal128Type, Decimal256Type, Decimal32Type, Decimal64Type, DurationMicrosecondType,
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
     DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
-    Float64Type, Int16Type, Int32Type, Int64Type, Int8Type, IntervalDayTime, IntervalDayTimeType,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTime, IntervalDayTimeType,
     IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
     LargeBinaryType, LargeUtf8Type, StringViewType, Time32MillisecondType, Time32SecondType,
     Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt16Type, UInt32Type,
-    UInt64Type, UInt8Type, Utf8Type,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type, Utf8Type,
 };
 
 use super::bytes::{byte_array, view_array};
@@ -95,7 +95,10 @@ impl Leaf<'_, '_, '_> {
         if self.tag == tag { Ok(()) } else { Err(unknown(self.data_type, self.tag)) }
     }
 
-    fn array<T: ArrowPrimitiveType>(&mut self, values: ScalarBuffer<T::Native>) -> BlockResult<ArrayRef> {
+    fn array<T: ArrowPrimitiveType>(
+        &mut self,
+        values: ScalarBuffer<T::Native>,
+    ) -> BlockResult<ArrayRef> {
         let array = PrimitiveArray::<T>::try_new(values, self.nulls.take())?;
         if array.data_type() == self.data_type {
             return Ok(Arc::new(array));
@@ -135,7 +138,9 @@ impl Leaf<'_, '_, '_> {
         self.source.charge(sizes::word_dict_bytes::<T>(self.rows, distinct))?;
         let ids = self.source.ids(self.rows, distinct)?;
         let values = self.source.words::<T>(distinct)?;
-        let value = |id: &u32| usize::try_from(*id).ok().and_then(|id| values.get(id)).copied().unwrap_or_default();
+        let value = |id: &u32| {
+            usize::try_from(*id).ok().and_then(|id| values.get(id)).copied().unwrap_or_default()
+        };
         Ok(ids.iter().map(value).collect())
     }
 
@@ -143,7 +148,8 @@ impl Leaf<'_, '_, '_> {
         self.expect(tags::PARTS)?;
         let days = self.source.words::<i32>(self.rows)?;
         let millis = self.source.words::<i32>(self.rows)?;
-        let values = days.into_iter().zip(millis).map(|(days, millis)| IntervalDayTime::new(days, millis));
+        let values =
+            days.into_iter().zip(millis).map(|(days, millis)| IntervalDayTime::new(days, millis));
         let values: Vec<_> = values.collect();
         self.array::<IntervalDayTimeType>(ScalarBuffer::from(values))
     }
@@ -176,11 +182,17 @@ impl Leaf<'_, '_, '_> {
     fn fixed(&mut self, width: i32) -> BlockResult<ArrayRef> {
         self.expect(tags::FIXED)?;
         let bytes = usize::try_from(width).unwrap_or(0);
-        let len = bytes.checked_mul(self.rows).ok_or(BlockError::Invalid("length of fixed values"))?;
+        let len =
+            bytes.checked_mul(self.rows).ok_or(BlockError::Invalid("length of fixed values"))?;
         let buffer = match if len == 0 { 0 } else { self.source.u8()? } {
             tags::CONSTANT => Buffer::from_vec(self.source.packed(bytes)?.repeat(self.rows)),
             control => Buffer::from_slice_ref(self.source.placed(control, len)?),
         };
-        Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(width, buffer, self.nulls.take(), self.rows)?))
+        Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(
+            width,
+            buffer,
+            self.nulls.take(),
+            self.rows,
+        )?))
     }
 }

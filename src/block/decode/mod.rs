@@ -70,10 +70,13 @@ impl BlockDecoder {
                 return Err(BlockError::Invalid("stored length without a codec"));
             }
             None => packed,
-            Some(codec) => decompress(&mut self.decompressor, codec, packed, header.raw_bytes, &mut self.raw)?,
+            Some(codec) => {
+                decompress(&mut self.decompressor, codec, packed, header.raw_bytes, &mut self.raw)?
+            }
         };
         let mut source = Source::new(packed, plain, u64::from(header.decoded_bytes));
-        let columns = self.schema.fields().iter().map(|field| node(&mut source, field.data_type(), rows));
+        let columns =
+            self.schema.fields().iter().map(|field| node(&mut source, field.data_type(), rows));
         let columns = columns.collect::<BlockResult<Vec<_>>>()?;
         source.end()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -117,9 +120,8 @@ fn decompress<'a>(
 
 /// The packed and the plain part, after lengths and checksum held.
 fn split_body<'a>(bytes: &'a [u8], header: &BlockHeader) -> BlockResult<(&'a [u8], &'a [u8])> {
-    let (head, body) = match bytes.split_first_chunk::<HEADER_LEN>() {
-        Some((head, body)) => (head, body),
-        None => return Err(BlockError::Invalid("header length")),
+    let Some((head, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Err(BlockError::Invalid("header length"));
     };
     let wanted = u64::from(header.stored_bytes) + u64::from(header.plain_bytes);
     let left = body.len() as u64;
@@ -133,7 +135,8 @@ fn split_body<'a>(bytes: &'a [u8], header: &BlockHeader) -> BlockResult<(&'a [u8
     if found != header.crc {
         return Err(BlockError::Checksum { expected: header.crc, found });
     }
-    let stored = usize::try_from(header.stored_bytes).map_err(|_| BlockError::Invalid("stored length"))?;
+    let stored =
+        usize::try_from(header.stored_bytes).map_err(|_| BlockError::Invalid("stored length"))?;
     body.split_at_checked(stored).ok_or(BlockError::Invalid("stored length"))
 }
 
@@ -146,22 +149,41 @@ fn node(source: &mut Source<'_>, data_type: &DataType, rows: usize) -> BlockResu
     match data_type {
         DataType::Struct(fields) => nested::structs(source, data_type, fields, tag, nulls, rows),
         DataType::List(field) => nested::list::<i32>(source, data_type, field, tag, nulls, rows),
-        DataType::LargeList(field) => nested::list::<i64>(source, data_type, field, tag, nulls, rows),
-        DataType::ListView(field) => nested::list_view::<i32>(source, data_type, field, tag, nulls, rows),
-        DataType::LargeListView(field) => nested::list_view::<i64>(source, data_type, field, tag, nulls, rows),
-        DataType::FixedSizeList(field, size) => nested::fixed_list(source, data_type, (field, *size), tag, nulls, rows),
-        DataType::Map(field, sorted) => nested::map(source, data_type, (field, *sorted), tag, nulls, rows),
-        DataType::Dictionary(key, value) => dictionary::dictionary(source, data_type, (key, value), tag, nulls, rows),
+        DataType::LargeList(field) => {
+            nested::list::<i64>(source, data_type, field, tag, nulls, rows)
+        }
+        DataType::ListView(field) => {
+            nested::list_view::<i32>(source, data_type, field, tag, nulls, rows)
+        }
+        DataType::LargeListView(field) => {
+            nested::list_view::<i64>(source, data_type, field, tag, nulls, rows)
+        }
+        DataType::FixedSizeList(field, size) => {
+            nested::fixed_list(source, data_type, (field, *size), tag, nulls, rows)
+        }
+        DataType::Map(field, sorted) => {
+            nested::map(source, data_type, (field, *sorted), tag, nulls, rows)
+        }
+        DataType::Dictionary(key, value) => {
+            dictionary::dictionary(source, data_type, (key, value), tag, nulls, rows)
+        }
         DataType::RunEndEncoded(ends, values) => {
             runs::runs(source, data_type, (ends.data_type(), values.data_type()), tag, &nulls, rows)
         }
-        DataType::Union(fields, mode) => union::union(source, data_type, (fields, *mode), tag, &nulls, rows),
+        DataType::Union(fields, mode) => {
+            union::union(source, data_type, (fields, *mode), tag, &nulls, rows)
+        }
         _ => leaf::leaf(source, data_type, tag, nulls, rows),
     }
 }
 
 /// No rows, a null column, or null rows of a type without children of the same length.
-fn empty(source: &mut Source<'_>, data_type: &DataType, nulls: &Nulls, rows: usize) -> BlockResult<ArrayRef> {
+fn empty(
+    source: &mut Source<'_>,
+    data_type: &DataType,
+    nulls: &Nulls,
+    rows: usize,
+) -> BlockResult<ArrayRef> {
     match (nulls, data_type) {
         (Nulls::None, DataType::Null) => Ok(new_null_array(data_type, rows)),
         (Nulls::None, _) if rows == 0 => Ok(new_empty_array(data_type)),

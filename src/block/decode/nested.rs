@@ -31,7 +31,12 @@ pub(super) fn structs(
     expect(data_type, tag, tags::STRUCT)?;
     let children = fields.iter().map(|field| node(source, field.data_type(), rows));
     let children = children.collect::<BlockResult<Vec<_>>>()?;
-    Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children, nulls.buffer(rows), rows)?))
+    Ok(Arc::new(StructArray::try_new_with_length(
+        fields.clone(),
+        children,
+        nulls.buffer(rows),
+        rows,
+    )?))
 }
 
 pub(super) fn fixed_list(
@@ -47,7 +52,13 @@ pub(super) fn fixed_list(
     let children = children.ok_or(BlockError::Invalid("rows of fixed-size lists"))?;
     let values = node(source, field.data_type(), children)?;
     let nulls = nulls.buffer(rows);
-    Ok(Arc::new(FixedSizeListArray::try_new_with_length(Arc::clone(field), size, values, nulls, rows)?))
+    Ok(Arc::new(FixedSizeListArray::try_new_with_length(
+        Arc::clone(field),
+        size,
+        values,
+        nulls,
+        rows,
+    )?))
 }
 
 pub(super) fn list<O: OffsetSizeTrait>(
@@ -63,7 +74,12 @@ pub(super) fn list<O: OffsetSizeTrait>(
     let (lens, total) = lengths(source, rows)?;
     let offsets = offsets::<O>(&lens, total)?;
     let values = node(source, field.data_type(), total)?;
-    Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(field), offsets, values, nulls.buffer(rows))?))
+    Ok(Arc::new(GenericListArray::<O>::try_new(
+        Arc::clone(field),
+        offsets,
+        values,
+        nulls.buffer(rows),
+    )?))
 }
 
 pub(super) fn map(
@@ -100,7 +116,10 @@ pub(super) fn list_view<O: OffsetSizeTrait + Word>(
     let offsets = source.words::<O>(rows)?;
     let sizes = source.words::<O>(rows)?;
     for (offset, size) in offsets.iter().zip(&sizes) {
-        let end = offset.to_usize().zip(size.to_usize()).and_then(|(offset, size)| offset.checked_add(size));
+        let end = offset
+            .to_usize()
+            .zip(size.to_usize())
+            .and_then(|(offset, size)| offset.checked_add(size));
         if end.is_none_or(|end| end > total) {
             return Err(BlockError::Invalid("list view beyond its values"));
         }
@@ -108,5 +127,11 @@ pub(super) fn list_view<O: OffsetSizeTrait + Word>(
     let values = node(source, field.data_type(), total)?;
     let (offsets, sizes) = (ScalarBuffer::from(offsets), ScalarBuffer::from(sizes));
     let nulls = nulls.buffer(rows);
-    Ok(Arc::new(GenericListViewArray::<O>::try_new(Arc::clone(field), offsets, sizes, values, nulls)?))
+    Ok(Arc::new(GenericListViewArray::<O>::try_new(
+        Arc::clone(field),
+        offsets,
+        sizes,
+        values,
+        nulls,
+    )?))
 }

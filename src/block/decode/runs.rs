@@ -29,12 +29,16 @@ pub(super) fn runs(
     };
     let ends = ArrayData::builder(ends.clone()).len(count).add_buffer(buffer).build()?;
     let values = node(source, values, count)?.to_data();
-    let data = ArrayData::builder(data_type.clone()).len(rows).child_data(vec![ends, values]).build()?;
+    let data =
+        ArrayData::builder(data_type.clone()).len(rows).child_data(vec![ends, values]).build()?;
     Ok(make_array(data))
 }
 
 /// The number of runs, and their ends.
-fn run_ends<R: ArrowNativeType>(source: &mut Source<'_>, rows: usize) -> BlockResult<(usize, Buffer)> {
+fn run_ends<R: ArrowNativeType>(
+    source: &mut Source<'_>,
+    rows: usize,
+) -> BlockResult<(usize, Buffer)> {
     let count = source.count()?;
     if count > rows {
         return Err(BlockError::Invalid("more runs than rows"));

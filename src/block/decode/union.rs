@@ -50,7 +50,9 @@ fn positions(fields: &UnionFields, ids: &[i8]) -> BlockResult<(Vec<usize>, Vec<i
     let mut offsets = Vec::with_capacity(ids.len());
     for id in ids {
         let child = child_of.get(usize::from(id.cast_unsigned())).copied().flatten();
-        let count = child.and_then(|child| counts.get_mut(child)).ok_or(BlockError::Invalid("type id of a union"))?;
+        let count = child
+            .and_then(|child| counts.get_mut(child))
+            .ok_or(BlockError::Invalid("type id of a union"))?;
         offsets.push(i32::try_from(*count).map_err(|_| BlockError::Invalid("rows of a union"))?);
         *count += 1;
     }

@@ -15,7 +15,12 @@ use crate::block::tags;
 use crate::block::word::Word;
 
 impl Body {
-    pub(super) fn dictionary(&mut self, key: &DataType, value: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+    pub(super) fn dictionary(
+        &mut self,
+        key: &DataType,
+        value: &DataType,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
         match key {
             DataType::Int8 => self.keyed::<Int8Type>(value, parts),
             DataType::Int16 => self.keyed::<Int16Type>(value, parts),
@@ -72,7 +77,10 @@ fn renumber<'a, K: ArrowDictionaryKeyType>(
         let group_rows = group.iter().map(|part| part.rows.len()).sum();
         let mut old = Vec::with_capacity(group_rows);
         for part in &group {
-            old.extend_from_slice(within(part.array.as_dictionary::<K>().keys().values(), &part.rows)?);
+            old.extend_from_slice(within(
+                part.array.as_dictionary::<K>().keys().values(),
+                &part.rows,
+            )?);
         }
         let valid = |i: &usize| is_valid(mask, first_row + i);
         let numbers = Numbers::new(&old, valid, dictionary.len())?;
@@ -121,7 +129,8 @@ impl Numbers {
         }
         let mut used = Vec::new();
         for (value, slot) in direct.iter_mut().enumerate().filter(|(_, slot)| **slot == 1) {
-            *slot = u32::try_from(used.len()).map_err(|_| BlockError::Invalid("dictionary values"))?;
+            *slot =
+                u32::try_from(used.len()).map_err(|_| BlockError::Invalid("dictionary values"))?;
             used.push(value);
         }
         Ok(Self { used, direct })

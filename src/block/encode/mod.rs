@@ -11,7 +11,6 @@ mod words;
 
 use std::sync::Arc;
 
-
 use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -107,7 +106,11 @@ impl BlockEncoder {
     /// # Errors
     /// As [`Self::encode`]; also if the dictionaries of the slices have more values together than
     /// their keys can count, where fewer slices at a time would do.
-    pub fn encode_slices(&mut self, slices: &[BlockSlice<'_>], out: &mut Vec<u8>) -> BlockResult<BlockInfo> {
+    pub fn encode_slices(
+        &mut self,
+        slices: &[BlockSlice<'_>],
+        out: &mut Vec<u8>,
+    ) -> BlockResult<BlockInfo> {
         for slice in slices {
             self.check_slice(slice)?;
         }
@@ -119,7 +122,10 @@ impl BlockEncoder {
             for slice in slices {
                 let column = slice.batch.column(i).as_ref();
                 if !field.is_nullable() && column.null_count() > 0 {
-                    return Err(BlockError::Schema(format!("nulls in the required column {:?}", field.name())));
+                    return Err(BlockError::Schema(format!(
+                        "nulls in the required column {:?}",
+                        field.name()
+                    )));
                 }
                 parts.push(Part::new(column, slice.offset..slice.offset + slice.len));
             }
@@ -147,7 +153,10 @@ impl BlockEncoder {
         // masks of the one column in hand are below 48 bytes per row.
         let rows = sizes::logical_bytes(batch, offset, len);
         let framing = 64 * (batch.num_columns() + 1);
-        rows.saturating_mul(3).saturating_add(rows / 2).saturating_add(len.saturating_mul(48)).saturating_add(framing)
+        rows.saturating_mul(3)
+            .saturating_add(rows / 2)
+            .saturating_add(len.saturating_mul(48))
+            .saturating_add(framing)
     }
 
     fn check_slice(&mut self, slice: &BlockSlice<'_>) -> BlockResult<()> {
@@ -265,7 +274,9 @@ impl Body {
             DataType::FixedSizeList(field, _) => self.fixed_list(field.data_type(), parts),
             DataType::Map(field, _) => self.map(field.data_type(), parts),
             DataType::Dictionary(key, value) => self.dictionary(key, value, parts),
-            DataType::RunEndEncoded(ends, values) => self.runs(ends.data_type(), values.data_type(), parts),
+            DataType::RunEndEncoded(ends, values) => {
+                self.runs(ends.data_type(), values.data_type(), parts)
+            }
             DataType::Union(fields, mode) => self.union(fields, *mode, parts),
             _ => self.leaf(data_type, parts, rows),
         }
@@ -281,7 +292,8 @@ impl Body {
             return write(self, Validity::AllValid);
         }
         let mut mask = std::mem::take(&mut self.mask);
-        let valid = parts::load_bits(parts, |array| array.nulls().map(NullBuffer::inner), &mut mask);
+        let valid =
+            parts::load_bits(parts, |array| array.nulls().map(NullBuffer::inner), &mut mask);
         let result = if valid == 0 {
             write(self, Validity::AllNull)
         } else if valid == row_count(parts) {

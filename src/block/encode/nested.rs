@@ -36,7 +36,11 @@ impl Body {
         self.node(child, &children.collect::<Vec<_>>())
     }
 
-    pub(super) fn list<O: OffsetSizeTrait>(&mut self, child: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+    pub(super) fn list<O: OffsetSizeTrait>(
+        &mut self,
+        child: &DataType,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
         self.offsets_and_child(child, parts, |array| {
             let list = array.as_list::<O>();
             (list.value_offsets(), list.values().as_ref())
@@ -144,7 +148,8 @@ fn view_children<'a, O: OffsetSizeTrait>(
         let sizes = within(list.value_sizes(), &part.rows)?;
         let used = offsets.iter().zip(sizes).zip(first_row..);
         let used = used.filter(|((_, size), row)| size.as_usize() > 0 && is_valid(mask, *row));
-        let mut used: Vec<_> = used.map(|((at, size), row)| (at.as_usize(), size.as_usize(), row)).collect();
+        let mut used: Vec<_> =
+            used.map(|((at, size), row)| (at.as_usize(), size.as_usize(), row)).collect();
         used.sort_unstable();
         let mut covered = 0..0;
         for (at, size, row) in used {

@@ -1,8 +1,10 @@
 //! Run-end encoded arrays: only the runs that the rows touch.
 
-use arrow::array::AsArray;
 use arrow::array::ArrowNativeTypeOp;
-use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type, RunEndIndexType};
+use arrow::array::AsArray;
+use arrow::datatypes::{
+    ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type, RunEndIndexType,
+};
 
 use super::parts::{Part, push_merged, row_count};
 use super::{BlockError, BlockResult, Body, fit};
@@ -10,7 +12,12 @@ use crate::block::sink::Validity;
 use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn runs(&mut self, ends: &DataType, values: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+    pub(super) fn runs(
+        &mut self,
+        ends: &DataType,
+        values: &DataType,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
         match ends {
             DataType::Int16 => self.run_array::<Int16Type>(values, parts),
             DataType::Int32 => self.run_array::<Int32Type>(values, parts),
@@ -19,11 +26,19 @@ impl Body {
         }
     }
 
-    fn run_array<R: RunEndIndexType>(&mut self, values: &DataType, parts: &[Part<'_>]) -> BlockResult<()> {
+    fn run_array<R: RunEndIndexType>(
+        &mut self,
+        values: &DataType,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
         let rows = row_count(parts);
         if R::Native::from_usize(rows).is_none() {
             let limit = R::Native::MAX_TOTAL_ORDER.as_usize() as u64;
-            return Err(BlockError::Limit { what: "rows under run ends", found: rows as u64, limit });
+            return Err(BlockError::Limit {
+                what: "rows under run ends",
+                found: rows as u64,
+                limit,
+            });
         }
         let mut lens = std::mem::take(&mut self.lens);
         let children = run_children::<R>(parts, &mut lens);
@@ -37,11 +52,15 @@ impl Body {
 }
 
 /// The values of the runs that the rows touch; `lens` gets the rows of each.
-fn run_children<'a, R: RunEndIndexType>(parts: &[Part<'a>], lens: &mut Vec<u32>) -> BlockResult<Vec<Part<'a>>> {
+fn run_children<'a, R: RunEndIndexType>(
+    parts: &[Part<'a>],
+    lens: &mut Vec<u32>,
+) -> BlockResult<Vec<Part<'a>>> {
     lens.clear();
     let mut children = Vec::new();
     for part in parts.iter().filter(|part| !part.rows.is_empty()) {
-        let not_runs = || BlockError::Schema(format!("{} is not run-end encoded", part.array.data_type()));
+        let not_runs =
+            || BlockError::Schema(format!("{} is not run-end encoded", part.array.data_type()));
         let runs = part.array.as_run_opt::<R>().ok_or_else(not_runs)?;
         let ends = runs.run_ends();
         let first = ends.get_physical_index(part.rows.start);

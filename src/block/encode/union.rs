@@ -9,11 +9,20 @@ use crate::block::sink::Validity;
 use crate::block::{sizes, tags};
 
 impl Body {
-    pub(super) fn union(&mut self, fields: &UnionFields, mode: UnionMode, parts: &[Part<'_>]) -> BlockResult<()> {
+    pub(super) fn union(
+        &mut self,
+        fields: &UnionFields,
+        mode: UnionMode,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
         let ids = parts::values(parts, |array| array.as_union().type_ids())?;
         let dense = mode == UnionMode::Dense;
         self.sink.charge(sizes::union_bytes(ids.len(), dense));
-        self.sink.put_tag(if dense { tags::DENSE } else { tags::SPARSE }, Validity::AllValid, ids.len());
+        self.sink.put_tag(
+            if dense { tags::DENSE } else { tags::SPARSE },
+            Validity::AllValid,
+            ids.len(),
+        );
         self.sink.put_words(&ids, None);
         for (id, field) in fields.iter() {
             let children = if dense {

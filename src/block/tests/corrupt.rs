@@ -30,7 +30,8 @@ fn sample(seed: u64, rows: usize) -> RecordBatch {
     types.extend((0..NESTED_KINDS).map(|kind| generate::nested_type(&mut rng, kind, 1)));
     let fields: Vec<Field> =
         types.into_iter().enumerate().map(|(i, t)| Field::new(format!("c{i}"), t, true)).collect();
-    let columns = fields.iter().map(|f| generate::array(&mut rng, f.data_type(), rows, true)).collect();
+    let columns =
+        fields.iter().map(|f| generate::array(&mut rng, f.data_type(), rows, true)).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 

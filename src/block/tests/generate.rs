@@ -31,15 +31,46 @@ impl Rng {
 pub(super) fn leaf_types() -> Vec<DataType> {
     use DataType::*;
     let mut types = vec![
-        Null, Boolean, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64,
-        Date32, Date64, Time32(TimeUnit::Second), Time32(TimeUnit::Millisecond),
-        Time64(TimeUnit::Microsecond), Time64(TimeUnit::Nanosecond),
-        Interval(IntervalUnit::YearMonth), Interval(IntervalUnit::DayTime), Interval(IntervalUnit::MonthDayNano),
-        Binary, LargeBinary, BinaryView, Utf8, LargeUtf8, Utf8View,
-        FixedSizeBinary(0), FixedSizeBinary(1), FixedSizeBinary(16),
-        Decimal32(9, 2), Decimal64(18, 3), Decimal128(38, 10), Decimal128(7, 2), Decimal256(76, 5),
+        Null,
+        Boolean,
+        Int8,
+        Int16,
+        Int32,
+        Int64,
+        UInt8,
+        UInt16,
+        UInt32,
+        UInt64,
+        Float16,
+        Float32,
+        Float64,
+        Date32,
+        Date64,
+        Time32(TimeUnit::Second),
+        Time32(TimeUnit::Millisecond),
+        Time64(TimeUnit::Microsecond),
+        Time64(TimeUnit::Nanosecond),
+        Interval(IntervalUnit::YearMonth),
+        Interval(IntervalUnit::DayTime),
+        Interval(IntervalUnit::MonthDayNano),
+        Binary,
+        LargeBinary,
+        BinaryView,
+        Utf8,
+        LargeUtf8,
+        Utf8View,
+        FixedSizeBinary(0),
+        FixedSizeBinary(1),
+        FixedSizeBinary(16),
+        Decimal32(9, 2),
+        Decimal64(18, 3),
+        Decimal128(38, 10),
+        Decimal128(7, 2),
+        Decimal256(76, 5),
     ];
-    for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond] {
+    for unit in
+        [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond]
+    {
         types.push(Timestamp(unit, None));
         types.push(Timestamp(unit, Some("+02:00".into())));
         types.push(Duration(unit));
@@ -81,7 +112,11 @@ pub(super) fn nested_type(rng: &mut Rng, kind: usize, depth: usize) -> DataType 
             let key = keys[rng.below(keys.len())].clone();
             let value = if kind == 7 { random_leaf(rng) } else { random_type(rng, depth) };
             // Dictionaries of dictionaries and runs are legal, but arrow cannot compare them.
-            let value = if matches!(value, Dictionary(_, _) | RunEndEncoded(_, _) | Null) { Utf8 } else { value };
+            let value = if matches!(value, Dictionary(_, _) | RunEndEncoded(_, _) | Null) {
+                Utf8
+            } else {
+                value
+            };
             let value = if may_be_null(&value) { Int64 } else { value };
             Dictionary(Box::new(key), Box::new(value))
         }
@@ -117,8 +152,12 @@ pub(super) fn random_type(rng: &mut Rng, depth: usize) -> DataType {
 pub(super) fn may_be_null(data_type: &DataType) -> bool {
     match data_type {
         DataType::Null => true,
-        DataType::Union(fields, _) => fields.iter().any(|(_, f)| f.is_nullable() || may_be_null(f.data_type())),
-        DataType::RunEndEncoded(_, values) => values.is_nullable() || may_be_null(values.data_type()),
+        DataType::Union(fields, _) => {
+            fields.iter().any(|(_, f)| f.is_nullable() || may_be_null(f.data_type()))
+        }
+        DataType::RunEndEncoded(_, values) => {
+            values.is_nullable() || may_be_null(values.data_type())
+        }
         _ => false,
     }
 }
@@ -210,19 +249,36 @@ fn whole(rng: &mut Rng, data_type: &DataType, rows: usize, nullable: bool) -> Ar
         UInt64 => native!(UInt64Type, rng, rows, n, data_type, |v| v),
         Float16 => {
             let bits: Vec<u16> = numbers(rng, rows).into_iter().map(|v| v as u16).collect();
-            Arc::new(PrimitiveArray::<Float16Type>::new(ScalarBuffer::new(Buffer::from_vec(bits), 0, rows), n))
+            Arc::new(PrimitiveArray::<Float16Type>::new(
+                ScalarBuffer::new(Buffer::from_vec(bits), 0, rows),
+                n,
+            ))
         }
         Float32 => {
-            let special = [f32::NAN, -f32::NAN, -0.0, 0.0, f32::INFINITY, f32::from_bits(0x7fc0_1234)];
+            let special =
+                [f32::NAN, -f32::NAN, -0.0, 0.0, f32::INFINITY, f32::from_bits(0x7fc0_1234)];
             let specials = rng.chance(50);
             let values = numbers(rng, rows).into_iter();
             let values: Vec<f32> = values
-                .map(|v| if specials && v % 3 == 0 { special[v as usize % special.len()] } else { f32::from_bits(v as u32) })
+                .map(|v| {
+                    if specials && v % 3 == 0 {
+                        special[v as usize % special.len()]
+                    } else {
+                        f32::from_bits(v as u32)
+                    }
+                })
                 .collect();
             Arc::new(Float32Array::new(values.into(), n))
         }
         Float64 => {
-            let special = [f64::NAN, -f64::NAN, -0.0, 0.0, f64::INFINITY, f64::from_bits(0x7ff8_0000_0000_1234)];
+            let special = [
+                f64::NAN,
+                -f64::NAN,
+                -0.0,
+                0.0,
+                f64::INFINITY,
+                f64::from_bits(0x7ff8_0000_0000_1234),
+            ];
             let mode = rng.below(3);
             let values: Vec<f64> = numbers(rng, rows)
                 .into_iter()
@@ -236,43 +292,71 @@ fn whole(rng: &mut Rng, data_type: &DataType, rows: usize, nullable: bool) -> Ar
         }
         Date32 => native!(Date32Type, rng, rows, n, data_type, |v| v as i32),
         Date64 => native!(Date64Type, rng, rows, n, data_type, |v| v as i64),
-        Time32(TimeUnit::Second) => native!(Time32SecondType, rng, rows, n, data_type, |v| v as i32),
+        Time32(TimeUnit::Second) => {
+            native!(Time32SecondType, rng, rows, n, data_type, |v| v as i32)
+        }
         Time32(_) => native!(Time32MillisecondType, rng, rows, n, data_type, |v| v as i32),
-        Time64(TimeUnit::Microsecond) => native!(Time64MicrosecondType, rng, rows, n, data_type, |v| v as i64),
+        Time64(TimeUnit::Microsecond) => {
+            native!(Time64MicrosecondType, rng, rows, n, data_type, |v| v as i64)
+        }
         Time64(_) => native!(Time64NanosecondType, rng, rows, n, data_type, |v| v as i64),
         Timestamp(unit, _) => match unit {
             TimeUnit::Second => native!(TimestampSecondType, rng, rows, n, data_type, |v| v as i64),
-            TimeUnit::Millisecond => native!(TimestampMillisecondType, rng, rows, n, data_type, |v| v as i64),
-            TimeUnit::Microsecond => native!(TimestampMicrosecondType, rng, rows, n, data_type, |v| v as i64),
-            TimeUnit::Nanosecond => native!(TimestampNanosecondType, rng, rows, n, data_type, |v| v as i64),
+            TimeUnit::Millisecond => {
+                native!(TimestampMillisecondType, rng, rows, n, data_type, |v| v as i64)
+            }
+            TimeUnit::Microsecond => {
+                native!(TimestampMicrosecondType, rng, rows, n, data_type, |v| v as i64)
+            }
+            TimeUnit::Nanosecond => {
+                native!(TimestampNanosecondType, rng, rows, n, data_type, |v| v as i64)
+            }
         },
         Duration(unit) => match unit {
             TimeUnit::Second => native!(DurationSecondType, rng, rows, n, data_type, |v| v as i64),
-            TimeUnit::Millisecond => native!(DurationMillisecondType, rng, rows, n, data_type, |v| v as i64),
-            TimeUnit::Microsecond => native!(DurationMicrosecondType, rng, rows, n, data_type, |v| v as i64),
-            TimeUnit::Nanosecond => native!(DurationNanosecondType, rng, rows, n, data_type, |v| v as i64),
+            TimeUnit::Millisecond => {
+                native!(DurationMillisecondType, rng, rows, n, data_type, |v| v as i64)
+            }
+            TimeUnit::Microsecond => {
+                native!(DurationMicrosecondType, rng, rows, n, data_type, |v| v as i64)
+            }
+            TimeUnit::Nanosecond => {
+                native!(DurationNanosecondType, rng, rows, n, data_type, |v| v as i64)
+            }
         },
-        Interval(IntervalUnit::YearMonth) => native!(IntervalYearMonthType, rng, rows, n, data_type, |v| v as i32),
-        Interval(IntervalUnit::DayTime) => {
-            native!(IntervalDayTimeType, rng, rows, n, data_type, |v| IntervalDayTime::new(v as i32, (v >> 13) as i32))
+        Interval(IntervalUnit::YearMonth) => {
+            native!(IntervalYearMonthType, rng, rows, n, data_type, |v| v as i32)
         }
-        Interval(IntervalUnit::MonthDayNano) => native!(IntervalMonthDayNanoType, rng, rows, n, data_type, |v| {
-            IntervalMonthDayNano::new((v >> 40) as i32, v as i32, v as i64)
-        }),
+        Interval(IntervalUnit::DayTime) => {
+            native!(IntervalDayTimeType, rng, rows, n, data_type, |v| IntervalDayTime::new(
+                v as i32,
+                (v >> 13) as i32
+            ))
+        }
+        Interval(IntervalUnit::MonthDayNano) => {
+            native!(IntervalMonthDayNanoType, rng, rows, n, data_type, |v| {
+                IntervalMonthDayNano::new((v >> 40) as i32, v as i32, v as i64)
+            })
+        }
         Decimal32(_, _) => native!(Decimal32Type, rng, rows, n, data_type, |v| v as i32),
         Decimal64(_, _) => native!(Decimal64Type, rng, rows, n, data_type, |v| v as i64),
         Decimal128(_, _) => {
-            let values: Vec<i128> = wide(rng, rows).into_iter().map(|(low, _)| low.cast_signed()).collect();
+            let values: Vec<i128> =
+                wide(rng, rows).into_iter().map(|(low, _)| low.cast_signed()).collect();
             Arc::new(Decimal128Array::new(values.into(), n).with_data_type(data_type.clone()))
         }
         Decimal256(_, _) => {
-            let values: Vec<i256> = wide(rng, rows).into_iter().map(|(low, high)| i256::from_parts(low, high)).collect();
+            let values: Vec<i256> = wide(rng, rows)
+                .into_iter()
+                .map(|(low, high)| i256::from_parts(low, high))
+                .collect();
             Arc::new(Decimal256Array::new(values.into(), n).with_data_type(data_type.clone()))
         }
         FixedSizeBinary(width) => {
             let constant = rng.chance(30);
-            let bytes: Vec<u8> =
-                (0..rows * *width as usize).map(|_| if constant { 7 } else { rng.next() as u8 }).collect();
+            let bytes: Vec<u8> = (0..rows * *width as usize)
+                .map(|_| if constant { 7 } else { rng.next() as u8 })
+                .collect();
             Arc::new(FixedSizeBinaryArray::try_new_with_len(*width, bytes.into(), n, rows).unwrap())
         }
         Utf8 => Arc::new(bytes::<Utf8Type>(rng, rows, n)),
@@ -294,11 +378,13 @@ fn whole(rng: &mut Rng, data_type: &DataType, rows: usize, nullable: bool) -> Ar
         LargeListView(field) => list_view::<i64>(rng, field, rows, n),
         FixedSizeList(field, size) => {
             let values = array(rng, field.data_type(), rows * *size as usize, field.is_nullable());
-            let array = FixedSizeListArray::try_new_with_length(field.clone(), *size, values, n, rows);
+            let array =
+                FixedSizeListArray::try_new_with_length(field.clone(), *size, values, n, rows);
             Arc::new(array.unwrap())
         }
         Struct(fields) => {
-            let children = fields.iter().map(|f| array(rng, f.data_type(), rows, f.is_nullable())).collect();
+            let children =
+                fields.iter().map(|f| array(rng, f.data_type(), rows, f.is_nullable())).collect();
             Arc::new(StructArray::try_new_with_length(fields.clone(), children, n, rows).unwrap())
         }
         Map(field, sorted) => {
@@ -313,7 +399,11 @@ fn whole(rng: &mut Rng, data_type: &DataType, rows: usize, nullable: bool) -> Ar
     }
 }
 
-fn bytes<T: ByteArrayType>(rng: &mut Rng, rows: usize, nulls: Option<NullBuffer>) -> GenericByteArray<T> {
+fn bytes<T: ByteArrayType>(
+    rng: &mut Rng,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+) -> GenericByteArray<T> {
     let values = texts(rng, rows);
     let offsets = OffsetBuffer::<T::Offset>::from_lengths(values.iter().map(String::len));
     let data: Vec<u8> = values.iter().flat_map(|v| v.bytes()).collect();
@@ -326,13 +416,23 @@ fn offsets<O: OffsetSizeTrait>(rng: &mut Rng, rows: usize) -> (OffsetBuffer<O>, 
     (OffsetBuffer::from_lengths(lens.iter().copied()), lens.iter().sum())
 }
 
-fn list<O: OffsetSizeTrait>(rng: &mut Rng, field: &FieldRef, rows: usize, n: Option<NullBuffer>) -> ArrayRef {
+fn list<O: OffsetSizeTrait>(
+    rng: &mut Rng,
+    field: &FieldRef,
+    rows: usize,
+    n: Option<NullBuffer>,
+) -> ArrayRef {
     let (offsets, total) = offsets::<O>(rng, rows);
     let values = array(rng, field.data_type(), total, field.is_nullable());
     Arc::new(GenericListArray::<O>::try_new(field.clone(), offsets, values, n).unwrap())
 }
 
-fn list_view<O: OffsetSizeTrait>(rng: &mut Rng, field: &FieldRef, rows: usize, n: Option<NullBuffer>) -> ArrayRef {
+fn list_view<O: OffsetSizeTrait>(
+    rng: &mut Rng,
+    field: &FieldRef,
+    rows: usize,
+    n: Option<NullBuffer>,
+) -> ArrayRef {
     let total = rng.below(rows + 5);
     let values = array(rng, field.data_type(), total, field.is_nullable());
     let views: Vec<(usize, usize)> = (0..rows)
@@ -343,11 +443,18 @@ fn list_view<O: OffsetSizeTrait>(rng: &mut Rng, field: &FieldRef, rows: usize, n
         .collect();
     let offsets: Vec<O> = views.iter().map(|(at, _)| O::usize_as(*at)).collect();
     let sizes: Vec<O> = views.iter().map(|(_, len)| O::usize_as(*len)).collect();
-    let array = GenericListViewArray::<O>::try_new(field.clone(), offsets.into(), sizes.into(), values, n);
+    let array =
+        GenericListViewArray::<O>::try_new(field.clone(), offsets.into(), sizes.into(), values, n);
     Arc::new(array.unwrap())
 }
 
-fn dictionary(rng: &mut Rng, key: &DataType, value: &DataType, rows: usize, (n, nullable): (Option<NullBuffer>, bool)) -> ArrayRef {
+fn dictionary(
+    rng: &mut Rng,
+    key: &DataType,
+    value: &DataType,
+    rows: usize,
+    (n, nullable): (Option<NullBuffer>, bool),
+) -> ArrayRef {
     let max = [1, 5, 100][rng.below(3)];
     let size = 1 + rng.below(max);
     let values = array(rng, value, size, nullable);
@@ -356,7 +463,10 @@ fn dictionary(rng: &mut Rng, key: &DataType, value: &DataType, rows: usize, (n, 
             let keys: Vec<_> = (0..rows)
                 .map(|_| <$t as ArrowPrimitiveType>::Native::usize_as(rng.below(size)))
                 .collect();
-            Arc::new(DictionaryArray::<$t>::try_new(PrimitiveArray::new(keys.into(), n), values).unwrap())
+            Arc::new(
+                DictionaryArray::<$t>::try_new(PrimitiveArray::new(keys.into(), n), values)
+                    .unwrap(),
+            )
         }};
     }
     match key {
@@ -371,7 +481,13 @@ fn dictionary(rng: &mut Rng, key: &DataType, value: &DataType, rows: usize, (n, 
     }
 }
 
-fn runs(rng: &mut Rng, data_type: &DataType, ends: &FieldRef, values: &FieldRef, rows: usize) -> ArrayRef {
+fn runs(
+    rng: &mut Rng,
+    data_type: &DataType,
+    ends: &FieldRef,
+    values: &FieldRef,
+    rows: usize,
+) -> ArrayRef {
     let mut lens = Vec::new();
     let mut left = rows;
     while left > 0 {
@@ -391,14 +507,17 @@ fn runs(rng: &mut Rng, data_type: &DataType, ends: &FieldRef, values: &FieldRef,
     let ends = data.align_buffers(true).build().unwrap();
     let values = whole(rng, values.data_type(), lens.len(), values.is_nullable());
     let children = vec![ends, values.to_data()];
-    make_array(ArrayData::builder(data_type.clone()).len(rows).child_data(children).build().unwrap())
+    make_array(
+        ArrayData::builder(data_type.clone()).len(rows).child_data(children).build().unwrap(),
+    )
 }
 
 fn union(rng: &mut Rng, fields: &UnionFields, mode: UnionMode, rows: usize) -> ArrayRef {
     let known: Vec<i8> = fields.iter().map(|(id, _)| id).collect();
     let ids: Vec<i8> = (0..rows).map(|_| known[rng.below(known.len())]).collect();
     if mode == UnionMode::Sparse {
-        let children = fields.iter().map(|(_, f)| array(rng, f.data_type(), rows, f.is_nullable())).collect();
+        let children =
+            fields.iter().map(|(_, f)| array(rng, f.data_type(), rows, f.is_nullable())).collect();
         return Arc::new(UnionArray::try_new(fields.clone(), ids.into(), None, children).unwrap());
     }
     let mut counts = [0i32; 128];
@@ -413,5 +532,7 @@ fn union(rng: &mut Rng, fields: &UnionFields, mode: UnionMode, rows: usize) -> A
         .iter()
         .map(|(id, f)| array(rng, f.data_type(), counts[id as usize] as usize, f.is_nullable()))
         .collect();
-    Arc::new(UnionArray::try_new(fields.clone(), ids.into(), Some(offsets.into()), children).unwrap())
+    Arc::new(
+        UnionArray::try_new(fields.clone(), ids.into(), Some(offsets.into()), children).unwrap(),
+    )
 }

@@ -1,6 +1,8 @@
+mod cases;
 mod corrupt;
 mod generate;
 mod round_trip;
+mod types;
 
 use std::sync::Arc;
 
@@ -15,8 +17,10 @@ pub(super) const CODECS: [Codec; 4] =
 
 pub(super) fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let rows = columns.first().map_or(0, |(_, column)| column.len());
-    let fields: Vec<Field> =
-        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect();
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, column)| Field::new(*name, column.data_type().clone(), true))
+        .collect();
     let columns = columns.into_iter().map(|(_, column)| column).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).unwrap()
@@ -40,7 +44,12 @@ pub(super) fn decode(schema: SchemaRef, bytes: &[u8]) -> RecordBatch {
 }
 
 /// Asserts that the rows survive, and gives back what was decoded.
-pub(super) fn round_trip(batch: &RecordBatch, offset: usize, len: usize, codec: Codec) -> RecordBatch {
+pub(super) fn round_trip(
+    batch: &RecordBatch,
+    offset: usize,
+    len: usize,
+    codec: Codec,
+) -> RecordBatch {
     let bytes = encode_rows(batch, offset, len, codec);
     let decoded = decode(batch.schema(), &bytes);
     assert_eq!(decoded.schema(), batch.schema());
