@@ -12,7 +12,8 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray, UInt32Array,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    StructArray, UInt32Array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{interleave_record_batch, take_record_batch};
@@ -38,7 +39,10 @@ impl Input {
     fn new(batches: Vec<RecordBatch>) -> Self {
         let schema = batches[0].schema();
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let bytes = batches.iter().map(|b| datafusion_ifile::block::logical_bytes(b, 0, b.num_rows())).sum();
+        let bytes = batches
+            .iter()
+            .map(|b| datafusion_ifile::block::logical_bytes(b, 0, b.num_rows()))
+            .sum();
         Self { batches, schema, rows, bytes }
     }
 }
@@ -98,7 +102,10 @@ fn with_offsets(batch: &RecordBatch) -> RecordBatch {
     RecordBatch::try_from_iter(columns.collect::<Vec<_>>()).expect("batch")
 }
 
-fn synthetic(rows: usize, columns: impl Fn(u64, usize) -> Vec<(&'static str, ArrayRef)>) -> Vec<RecordBatch> {
+fn synthetic(
+    rows: usize,
+    columns: impl Fn(u64, usize) -> Vec<(&'static str, ArrayRef)>,
+) -> Vec<RecordBatch> {
     let batch = |start: usize| {
         let columns = columns(start as u64, BLOCK_ROWS.min(rows - start));
         RecordBatch::try_from_iter(columns).expect("batch")
@@ -108,9 +115,13 @@ fn synthetic(rows: usize, columns: impl Fn(u64, usize) -> Vec<(&'static str, Arr
 
 fn entropy_columns(start: u64, len: usize) -> Vec<(&'static str, ArrayRef)> {
     let at = |i: usize, salt: u64| mix(start + i as u64 + (salt << 40));
-    let int = |salt| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..len).map(|i| at(i, salt) as i64))) };
+    let int = |salt| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..len).map(|i| at(i, salt) as i64)))
+    };
     let float = |salt| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values((0..len).map(|i| at(i, salt) as f64 / u64::MAX as f64 * 1000.0)))
+        Arc::new(Float64Array::from_iter_values(
+            (0..len).map(|i| at(i, salt) as f64 / u64::MAX as f64 * 1000.0),
+        ))
     };
     vec![("a", int(1)), ("b", int(2)), ("x", float(3)), ("y", float(4))]
 }
@@ -119,9 +130,14 @@ fn nested_columns(start: u64, len: usize) -> Vec<(&'static str, ArrayRef)> {
     let at = |i: usize, salt: u64| mix(start + i as u64 + (salt << 40));
     let lens: Vec<usize> = (0..len).map(|i| (at(i, 1) % 4) as usize).collect();
     let total: usize = lens.iter().sum();
-    let names = StringArray::from_iter_values((0..total).map(|i| format!("item number {}", at(i, 2) % 300)));
+    let names = StringArray::from_iter_values(
+        (0..total).map(|i| format!("item number {}", at(i, 2) % 300)),
+    );
     let prices = Int64Array::from_iter_values((0..total).map(|i| (at(i, 3) % 10_000) as i64));
-    let fields = vec![Field::new("name", DataType::Utf8, false), Field::new("price", DataType::Int64, false)];
+    let fields = vec![
+        Field::new("name", DataType::Utf8, false),
+        Field::new("price", DataType::Int64, false),
+    ];
     let items = StructArray::new(fields.into(), vec![Arc::new(names), Arc::new(prices)], None);
     let field = Arc::new(Field::new("item", items.data_type().clone(), false));
     let list = ListArray::new(field, OffsetBuffer::from_lengths(lens), Arc::new(items), None);
@@ -155,7 +171,12 @@ fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
     (cpu_seconds() - start, result)
 }
 
-fn ipc_write(input: &Input, ids: &[Vec<u32>], partitions: usize, compression: Option<CompressionType>) -> Vec<Vec<u8>> {
+fn ipc_write(
+    input: &Input,
+    ids: &[Vec<u32>],
+    partitions: usize,
+    compression: Option<CompressionType>,
+) -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<(usize, usize)>> = vec![Vec::new(); partitions];
     for (b, ids) in ids.iter().enumerate() {
         for (r, id) in ids.iter().enumerate() {
@@ -164,7 +185,8 @@ fn ipc_write(input: &Input, ids: &[Vec<u32>], partitions: usize, compression: Op
     }
     let batches: Vec<&RecordBatch> = input.batches.iter().collect();
     let write = |rows: Vec<(usize, usize)>| {
-        let options = IpcWriteOptions::default().try_with_compression(compression).expect("options");
+        let options =
+            IpcWriteOptions::default().try_with_compression(compression).expect("options");
         let mut writer =
             StreamWriter::try_new_with_options(Vec::new(), &input.schema, options).expect("writer");
         for rows in rows.chunks(BLOCK_ROWS) {
@@ -208,7 +230,12 @@ fn group(batch: &RecordBatch, ids: &[u32], partitions: usize) -> (RecordBatch, V
     (grouped, starts)
 }
 
-fn block_write(input: &Input, ids: &[Vec<u32>], partitions: usize, encoder: &mut BlockEncoder) -> (f64, Vec<Blocks>) {
+fn block_write(
+    input: &Input,
+    ids: &[Vec<u32>],
+    partitions: usize,
+    encoder: &mut BlockEncoder,
+) -> (f64, Vec<Blocks>) {
     let start = cpu_seconds();
     let grouped: Vec<_> =
         input.batches.iter().zip(ids).map(|(batch, ids)| group(batch, ids, partitions)).collect();
@@ -282,7 +309,8 @@ fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series 
         _ => None,
     };
     let mut encoder = BlockEncoder::try_new(Arc::clone(&input.schema), codec).expect("encoder");
-    let mut decoder = BlockDecoder::try_new(Arc::clone(&input.schema), DecodeLimits::default()).expect("decoder");
+    let mut decoder =
+        BlockDecoder::try_new(Arc::clone(&input.schema), DecodeLimits::default()).expect("decoder");
     let mut series = Series::default();
     let gb = input.bytes as f64 / 1e9;
     for _ in 0..rounds {
@@ -293,7 +321,8 @@ fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series 
         series.add("ipc_read_s_per_gb", read / gb);
         series.add("ipc_bytes", streams.iter().map(Vec::len).sum::<usize>() as f64);
         drop(streams);
-        let (write, (gather, blocks)) = timed(|| block_write(input, &ids, partitions, &mut encoder));
+        let (write, (gather, blocks)) =
+            timed(|| block_write(input, &ids, partitions, &mut encoder));
         let (read, rows) = timed(|| block_read(&blocks, &mut decoder));
         assert_eq!(rows, input.rows);
         series.add("write_s_per_gb", write / gb);
@@ -328,8 +357,10 @@ fn main() {
         args.get(at + 1).cloned()
     };
     let quick = args.iter().any(|arg| arg == "--quick" || arg == "--test");
-    let rows = value("--rows").map_or(if quick { 50_000 } else { 2_880_404 }, |n| n.parse().expect("rows"));
-    let rounds = if quick { 1 } else { value("--rounds").map_or(3, |n| n.parse().expect("rounds")) };
+    let rows = value("--rows")
+        .map_or(if quick { 50_000 } else { 2_880_404 }, |n| n.parse().expect("rows"));
+    let rounds =
+        if quick { 1 } else { value("--rounds").map_or(3, |n| n.parse().expect("rounds")) };
     let only = value("--table");
     let parts = value("--partitions").map(|n| vec![n.parse().expect("partitions")]);
     for table in ["store_sales", "strings", "entropy", "nested"] {

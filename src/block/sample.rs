@@ -64,7 +64,8 @@ impl Sampler {
                     *count += 1;
                 }
             }
-            let pairs: u32 = counts.iter().map(|c| u32::from(*c) * u32::from(c.saturating_sub(1))).sum();
+            let pairs: u32 =
+                counts.iter().map(|c| u32::from(*c) * u32::from(c.saturating_sub(1))).sum();
             // All the same gives 64 * 63 pairs, random bytes about 16.
             match pairs {
                 4032 => {}

@@ -3,7 +3,7 @@
 use super::bits;
 use super::sample::Sampler;
 use super::tags;
-use super::word::{self, LANE, MIN_LENS, WIDTHS, Word};
+use super::word::{self, LANE, MIN_LENS, WIDTHS, Word, head};
 
 /// The body of a block: `packed` goes through the codec, `plain` does not.
 #[derive(Debug, Default)]
@@ -136,7 +136,13 @@ impl Sink {
     }
 
     /// Words of the valid rows with their bytes in planes: all first bytes, all second bytes, and so on.
-    pub(crate) fn put_planes<T: Word>(&mut self, values: &[T], valid: Option<&[u64]>, min: T, max: T) {
+    pub(crate) fn put_planes<T: Word>(
+        &mut self,
+        values: &[T],
+        valid: Option<&[u64]>,
+        min: T,
+        max: T,
+    ) {
         let code = word::width_code(min, max);
         let (min_code, min_bytes) = word::min_code(min);
         self.packed.push(code | min_code << 5);
@@ -253,14 +259,4 @@ fn fill256<T: Word>(values: &[T], valid: Option<&[u64]>, min: T, out: &mut [u8])
 #[inline(always)]
 pub(crate) fn is_valid(mask: Option<&[u64]>, i: usize) -> bool {
     mask.is_none_or(|mask| mask.get(i / LANE).is_some_and(|bits| (bits >> (i % LANE)) & 1 == 1))
-}
-
-#[inline(always)]
-fn head<const N: usize, const W: usize>(bytes: [u8; N]) -> [u8; W] {
-    const { assert!(W <= N) };
-    let mut out = [0; W];
-    for (to, from) in out.iter_mut().zip(bytes) {
-        *to = from;
-    }
-    out
 }

@@ -166,7 +166,10 @@ impl<'a> Source<'a> {
                 }
                 control => {
                     let plane = self.placed(control, rows)?;
-                    deltas.iter_mut().zip(plane).for_each(|(delta, byte)| *delta |= u64::from(*byte) << shift);
+                    deltas
+                        .iter_mut()
+                        .zip(plane)
+                        .for_each(|(delta, byte)| *delta |= u64::from(*byte) << shift);
                 }
             }
         }

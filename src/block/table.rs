@@ -17,7 +17,8 @@ pub(crate) struct Table {
     ids: Vec<u32>,
 }
 
-/// Rows after which the number of distinct values is first judged.
+/// Rows after which the number of distinct values is judged, or a quarter of all rows if that is more: values may come
+/// in long cycles.
 const PROBE: usize = 256;
 
 impl Table {
@@ -48,13 +49,10 @@ impl Table {
         self.ids.clear();
         self.slots.clear();
         self.slots.resize(first_slots(rows), 0);
-        let mut next_check = PROBE;
+        let probe = (rows / 4).max(PROBE);
         for row in 0..rows {
-            if row == next_check {
-                if !self.promising(row, rows) {
-                    return false;
-                }
-                next_check *= 2;
+            if row == probe && !self.promising(row, rows) {
+                return false;
             }
             if skip(row) {
                 self.ids.push(0);
@@ -73,7 +71,7 @@ impl Table {
         // Of N values, k draws repeat about k^2 / 2N times; so a dictionary of N values ends
         // well below the rows if N is below them.
         let estimate = seen.saturating_mul(seen) / (2 * repeats.max(1));
-        estimate < rows || distinct * 2 < seen
+        estimate < rows || repeats * 4 > seen
     }
 
     fn id_of(&mut self, values: &impl ByteRows, row: usize) -> u32 {

@@ -1,6 +1,6 @@
 //! Which schemas blocks carry, when a batch fits one, and its fingerprint.
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit, UnionMode};
 
 /// `None` if blocks can carry every field; else the first field that they cannot, and its type.
 #[must_use]
@@ -148,7 +148,7 @@ fn describe(data_type: &DataType, out: &mut String) {
         DataType::ListView(field) => nested("list_view", &[field], out),
         DataType::LargeListView(field) => nested("large_list_view", &[field], out),
         DataType::FixedSizeList(field, size) => {
-            nested(&format!("fixed_list:{size}"), &[field], out)
+            nested(&format!("fixed_list:{size}"), &[field], out);
         }
         DataType::Map(field, sorted) => nested(&format!("map:{sorted}"), &[field], out),
         DataType::RunEndEncoded(ends, values) => nested("runs", &[ends, values], out),
@@ -157,7 +157,10 @@ fn describe(data_type: &DataType, out: &mut String) {
             nested("struct", &fields, out);
         }
         DataType::Union(fields, mode) => {
-            out.push_str(&format!("union:{mode:?}("));
+            out.push_str(match mode {
+                UnionMode::Sparse => "sparse(",
+                UnionMode::Dense => "dense(",
+            });
             for (id, field) in fields.iter() {
                 out.push_str(&format!("{id}="));
                 describe_field(field, out);
@@ -172,9 +175,61 @@ fn describe(data_type: &DataType, out: &mut String) {
             out.push(')');
         }
         DataType::Timestamp(unit, zone) => {
-            out.push_str(&format!("timestamp:{unit:?}:{};", zone.as_deref().unwrap_or("-")));
+            out.push_str(&format!(
+                "timestamp:{}:{};",
+                unit_name(*unit),
+                zone.as_deref().unwrap_or("-")
+            ));
         }
-        leaf => out.push_str(&format!("{leaf:?};")),
+        DataType::Time32(unit) => out.push_str(&format!("time32:{};", unit_name(*unit))),
+        DataType::Time64(unit) => out.push_str(&format!("time64:{};", unit_name(*unit))),
+        DataType::Duration(unit) => out.push_str(&format!("duration:{};", unit_name(*unit))),
+        DataType::Interval(IntervalUnit::YearMonth) => out.push_str("interval:ym;"),
+        DataType::Interval(IntervalUnit::DayTime) => out.push_str("interval:dt;"),
+        DataType::Interval(IntervalUnit::MonthDayNano) => out.push_str("interval:mdn;"),
+        DataType::FixedSizeBinary(width) => out.push_str(&format!("fixed_binary:{width};")),
+        DataType::Decimal32(p, s) => out.push_str(&format!("decimal32:{p}:{s};")),
+        DataType::Decimal64(p, s) => out.push_str(&format!("decimal64:{p}:{s};")),
+        DataType::Decimal128(p, s) => out.push_str(&format!("decimal128:{p}:{s};")),
+        DataType::Decimal256(p, s) => out.push_str(&format!("decimal256:{p}:{s};")),
+        plain => out.push_str(plain_name(plain)),
+    }
+}
+
+fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// Names of types without parameters; empty for the others.
+fn plain_name(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Null => "null;",
+        DataType::Boolean => "bool;",
+        DataType::Int8 => "i8;",
+        DataType::Int16 => "i16;",
+        DataType::Int32 => "i32;",
+        DataType::Int64 => "i64;",
+        DataType::UInt8 => "u8;",
+        DataType::UInt16 => "u16;",
+        DataType::UInt32 => "u32;",
+        DataType::UInt64 => "u64;",
+        DataType::Float16 => "f16;",
+        DataType::Float32 => "f32;",
+        DataType::Float64 => "f64;",
+        DataType::Date32 => "date32;",
+        DataType::Date64 => "date64;",
+        DataType::Binary => "binary;",
+        DataType::LargeBinary => "large_binary;",
+        DataType::BinaryView => "binary_view;",
+        DataType::Utf8 => "utf8;",
+        DataType::LargeUtf8 => "large_utf8;",
+        DataType::Utf8View => "utf8_view;",
+        _ => "",
     }
 }
 

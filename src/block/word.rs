@@ -62,15 +62,14 @@ macro_rules! narrow_word {
             }
 
             #[inline(always)]
-            #[expect(clippy::cast_possible_truncation, reason = "addition is modulo the type")]
             fn add64(self, delta: u64) -> Self {
-                self.wrapping_add($from_unsigned(delta as $unsigned))
+                let delta = <$unsigned>::from_le_bytes(head(delta.to_le_bytes()));
+                self.wrapping_add($from_unsigned(delta))
             }
 
             #[inline(always)]
-            #[expect(clippy::cast_possible_truncation, reason = "addition is modulo the type")]
             fn add128(self, delta: u128) -> Self {
-                self.add64(delta as u64)
+                self.wrapping_add(Self::from_le_bytes(head(delta.to_le_bytes())))
             }
 
             fn add_bytes(self, delta: [u8; 32]) -> Self {
@@ -184,7 +183,6 @@ fn low64(v: i128) -> u64 {
 }
 
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the high half")]
 fn high64(v: i128) -> i64 {
     (v >> 64) as i64
 }
@@ -228,6 +226,17 @@ impl Word for i256 {
     fn truncated(bytes: [u8; 32]) -> Self {
         i256::from_le_bytes(bytes)
     }
+}
+
+/// The first `W` of the bytes.
+#[inline(always)]
+pub(crate) fn head<const N: usize, const W: usize>(bytes: [u8; N]) -> [u8; W] {
+    const { assert!(W <= N) };
+    let mut out = [0; W];
+    for (to, from) in out.iter_mut().zip(bytes) {
+        *to = from;
+    }
+    out
 }
 
 /// The first `N` of the 32 bytes.

@@ -138,7 +138,9 @@ impl Leaf<'_, '_, '_> {
         self.source.charge(sizes::word_dict_bytes::<T>(self.rows, distinct))?;
         let ids = self.source.ids(self.rows, distinct)?;
         let values = self.source.words::<T>(distinct)?;
-        let value = |id: &u32| usize::try_from(*id).ok().and_then(|id| values.get(id)).copied().unwrap_or_default();
+        let value = |id: &u32| {
+            usize::try_from(*id).ok().and_then(|id| values.get(id)).copied().unwrap_or_default()
+        };
         Ok(ids.iter().map(value).collect())
     }
 

@@ -120,9 +120,8 @@ fn decompress<'a>(
 
 /// The packed and the plain part, after lengths and checksum held.
 fn split_body<'a>(bytes: &'a [u8], header: &BlockHeader) -> BlockResult<(&'a [u8], &'a [u8])> {
-    let (head, body) = match bytes.split_first_chunk::<HEADER_LEN>() {
-        Some((head, body)) => (head, body),
-        None => return Err(BlockError::Invalid("header length")),
+    let Some((head, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Err(BlockError::Invalid("header length"));
     };
     let wanted = u64::from(header.stored_bytes) + u64::from(header.plain_bytes);
     let left = body.len() as u64;

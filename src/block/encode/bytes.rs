@@ -7,7 +7,7 @@ use super::parts::{Part, within};
 use super::{BlockError, BlockResult, Body};
 use crate::block::sink::{Validity, is_valid};
 use crate::block::table::ByteRows;
-use crate::block::{sizes, tags};
+use crate::block::{sizes, tags, word};
 
 /// Rows below which a dictionary is not looked for.
 const MIN_DICT_ROWS: usize = 4;
@@ -132,8 +132,11 @@ impl Body {
     ) -> BlockResult<()> {
         let mask = validity.mask();
         let total = measure(values, mask, rows, lens)?;
-        if rows >= MIN_DICT_ROWS && self.table.number(values, rows, |i| !is_valid(mask, i)) {
-            return self.byte_dict(values, inline, validity, rows, lens, total);
+        if rows >= MIN_DICT_ROWS
+            && self.table.number(values, rows, |i| !is_valid(mask, i))
+            && self.byte_dict(values, inline, validity, lens, total)
+        {
+            return Ok(());
         }
         self.sink.charge(total);
         self.sink.put_tag(tags::BYTES, validity, rows);
@@ -147,25 +150,29 @@ impl Body {
         Ok(())
     }
 
-    /// Distinct values and ids, as `self.table` holds them.
+    /// Distinct values and ids, as `self.table` holds them, if that is shorter; says so.
     fn byte_dict(
         &mut self,
         values: &impl ByteRows,
         inline: usize,
         validity: Validity<'_>,
-        rows: usize,
         lens: &[u32],
         total: usize,
-    ) -> BlockResult<()> {
+    ) -> bool {
+        let rows = lens.len();
         let firsts: Vec<usize> = self.table.first_rows().collect();
-        let dict_lens: Vec<u32> = firsts.iter().filter_map(|row| lens.get(*row)).copied().collect();
         let dict_bytes: usize = firsts.iter().map(|row| values.get(*row).len()).sum();
+        let top = u32::try_from(firsts.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let ids_len = rows * usize::from(word::width_code(0, top));
+        if dict_bytes + firsts.len() + ids_len > (total + rows) / 8 * 7 {
+            return false;
+        }
+        let dict_lens: Vec<u32> = firsts.iter().filter_map(|row| lens.get(*row)).copied().collect();
         self.sink.charge(sizes::byte_dict_bytes(rows, firsts.len(), dict_bytes));
         // Offsets have every value spelled out; views share it.
         self.sink.charge(if inline == 0 { total } else { 0 });
         self.sink.put_tag(tags::BYTES_DICT, validity, rows);
         self.sink.put_varint(firsts.len() as u64);
-        let top = u32::try_from(firsts.len().saturating_sub(1)).unwrap_or(u32::MAX);
         self.sink.put_words_in(self.table.ids(), None, 0, top);
         self.sink.put_words(&dict_lens, None);
         self.sink.put_bytes(dict_bytes, |out| {
@@ -173,7 +180,7 @@ impl Body {
                 out.extend_from_slice(values.get(*row));
             }
         });
-        Ok(())
+        true
     }
 }
 

@@ -3,13 +3,15 @@
 use arrow::array::AsArray;
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{
-    ArrowNativeType, ArrowPrimitiveType, BinaryType, BinaryViewType, DataType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Decimal32Type,
-    Decimal64Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
-    DurationSecondType, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Int8Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
-    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt16Type, UInt32Type, UInt64Type, UInt8Type,
+    ArrowNativeType, ArrowPrimitiveType, BinaryType, BinaryViewType, DataType, Date32Type,
+    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
+    LargeBinaryType, LargeUtf8Type, StringViewType, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type, Utf8Type,
 };
 
 use super::parts::{self, Part};
@@ -19,7 +21,12 @@ use crate::block::word::Word;
 use crate::block::{bits, sizes, tags};
 
 impl Body {
-    pub(super) fn leaf(&mut self, data_type: &DataType, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
+    pub(super) fn leaf(
+        &mut self,
+        data_type: &DataType,
+        parts: &[Part<'_>],
+        rows: usize,
+    ) -> BlockResult<()> {
         self.sink.charge(sizes::null_leaf_bytes(data_type, rows));
         match data_type {
             DataType::Int8 => self.primitive::<Int8Type>(parts),
@@ -53,7 +60,9 @@ impl Body {
             },
             DataType::Time32(TimeUnit::Second) => self.primitive::<Time32SecondType>(parts),
             DataType::Time32(_) => self.primitive::<Time32MillisecondType>(parts),
-            DataType::Time64(TimeUnit::Microsecond) => self.primitive::<Time64MicrosecondType>(parts),
+            DataType::Time64(TimeUnit::Microsecond) => {
+                self.primitive::<Time64MicrosecondType>(parts)
+            }
             DataType::Time64(_) => self.primitive::<Time64NanosecondType>(parts),
             DataType::Interval(unit) => self.interval(*unit, parts),
             DataType::Boolean => self.bits(parts, rows),
@@ -68,14 +77,19 @@ impl Body {
         }
     }
 
-    fn primitive<T: ArrowPrimitiveType<Native: Word>>(&mut self, parts: &[Part<'_>]) -> BlockResult<()> {
+    fn primitive<T: ArrowPrimitiveType<Native: Word>>(
+        &mut self,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
         let values = parts::values(parts, |array| array.as_primitive::<T>().values())?;
         self.words(&values, parts, false);
         Ok(())
     }
 
     fn floats<T: ArrowPrimitiveType, B: Word>(&mut self, parts: &[Part<'_>]) -> BlockResult<()> {
-        let values = parts::values(parts, |array| array.as_primitive::<T>().values().inner().typed_data::<B>())?;
+        let values = parts::values(parts, |array| {
+            array.as_primitive::<T>().values().inner().typed_data::<B>()
+        })?;
         self.words(&values, parts, true);
         Ok(())
     }
@@ -84,7 +98,9 @@ impl Body {
         match unit {
             IntervalUnit::YearMonth => self.primitive::<IntervalYearMonthType>(parts),
             IntervalUnit::DayTime => {
-                let values = parts::values(parts, |array| array.as_primitive::<IntervalDayTimeType>().values())?;
+                let values = parts::values(parts, |array| {
+                    array.as_primitive::<IntervalDayTimeType>().values()
+                })?;
                 self.components(&values, parts, |sink, values, mask| {
                     let days: Vec<i32> = values.iter().map(|v| v.days).collect();
                     sink.put_words(&days, mask);
@@ -94,7 +110,9 @@ impl Body {
                 Ok(())
             }
             IntervalUnit::MonthDayNano => {
-                let values = parts::values(parts, |array| array.as_primitive::<IntervalMonthDayNanoType>().values())?;
+                let values = parts::values(parts, |array| {
+                    array.as_primitive::<IntervalMonthDayNanoType>().values()
+                })?;
                 self.components(&values, parts, |sink, values, mask| {
                     let months: Vec<i32> = values.iter().map(|v| v.months).collect();
                     sink.put_words(&months, mask);
@@ -123,7 +141,8 @@ impl Body {
 
     fn bits(&mut self, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
         let mut words = std::mem::take(&mut self.words);
-        let values = |array| -> Option<&BooleanBuffer> { Some(AsArray::as_boolean(array).values()) };
+        let values =
+            |array| -> Option<&BooleanBuffer> { Some(AsArray::as_boolean(array).values()) };
         let mut ones = parts::load_bits(parts, values, &mut words);
         self.with_validity(parts, |this, validity| {
             if !this.open(tags::BITS, validity, rows) {
@@ -143,7 +162,9 @@ impl Body {
 
     fn fixed(&mut self, width: i32, parts: &[Part<'_>], rows: usize) -> BlockResult<()> {
         let width = usize::try_from(width).unwrap_or(0);
-        let in_bytes = parts.iter().map(|part| Part::new(part.array, part.rows.start * width..part.rows.end * width));
+        let in_bytes = parts
+            .iter()
+            .map(|part| Part::new(part.array, part.rows.start * width..part.rows.end * width));
         let in_bytes: Vec<Part<'_>> = in_bytes.collect();
         let bytes = parts::values(&in_bytes, |array| array.as_fixed_size_binary().value_data())?;
         self.with_validity(parts, |this, validity| {

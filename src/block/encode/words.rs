@@ -67,7 +67,8 @@ impl Body {
         if !self.table.number(&rows, values.len(), |i| !is_valid(mask, i)) {
             return false;
         }
-        let distinct: Vec<T> = self.table.first_rows().filter_map(|row| values.get(row)).copied().collect();
+        let distinct: Vec<T> =
+            self.table.first_rows().filter_map(|row| values.get(row)).copied().collect();
         let top = u32::try_from(distinct.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let id_width = usize::from(word::width_code(0, top));
         let plain = values.len().saturating_mul(width);

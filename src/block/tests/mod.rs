@@ -1,6 +1,8 @@
+mod cases;
 mod corrupt;
 mod generate;
 mod round_trip;
+mod types;
 
 use std::sync::Arc;
 

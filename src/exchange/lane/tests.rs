@@ -103,6 +103,7 @@ impl Bench {
             self.encoded_rows.insert(*number, batch.value.num_rows());
             self.lane.replace(*number, self.blocks(batch.value.num_rows()));
         }
+        self.lane.end_encoding();
         batches.into_iter().map(|(number, _)| number).collect()
     }
 
