@@ -128,8 +128,7 @@ impl Exchange {
             Some(arrow) => self.encode_largest(bytes.max(arrow / 2)).await? > 0,
             None => false,
         };
-        let freed =
-            freed || self.write_run().await? || self.encode_largest(usize::MAX).await? > 0;
+        let freed = freed || self.write_run().await? || self.encode_largest(usize::MAX).await? > 0;
         Ok(if freed { Relief::Freed } else { Relief::Nothing })
     }
 

@@ -225,12 +225,7 @@ impl Exchange {
     /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
     /// With nothing left to spill the bytes are taken all the same, or false is returned when the
     /// caller can do with fewer (`may_slice`).
-    async fn extend(
-        &self,
-        credit: &mut Credit<'_>,
-        bytes: usize,
-        may_slice: bool,
-    ) -> Result<bool> {
+    async fn extend(&self, credit: &mut Credit<'_>, bytes: usize, may_slice: bool) -> Result<bool> {
         let missing = bytes.saturating_sub(credit.permit.bytes());
         let ahead = (4 * missing).clamp(CREDIT_BYTES, MAX_CREDIT_BYTES).max(missing);
         let permit = match self.ledger.try_reserve(ahead) {

@@ -72,7 +72,7 @@ impl Column {
             DataType::Utf8 | DataType::Binary => Column::Bytes32(Strings::default()),
             DataType::LargeUtf8 | DataType::LargeBinary => Column::Bytes64(Strings::default()),
             DataType::Utf8View | DataType::BinaryView => Column::Views(Views::default()),
-            DataType::FixedSizeBinary(width) if *width > 0 => Column::FixedBytes {
+            DataType::FixedSizeBinary(width) => Column::FixedBytes {
                 width: usize::try_from(*width).unwrap_or_default(),
                 values: Vec::new(),
             },

@@ -20,7 +20,8 @@ use super::support::{
 /// Rows with a key that repeats and is null at times, a text, and the text as a dictionary.
 fn batch(start: u64, rows: u64) -> RecordBatch {
     let numbers = start..start + rows;
-    let key = |row: u64| (!row.is_multiple_of(11)).then(|| (mixed(row) % 5000).cast_signed() - 2500);
+    let key =
+        |row: u64| (!row.is_multiple_of(11)).then(|| (mixed(row) % 5000).cast_signed() - 2500);
     let text = |row: u64| format!("text {}", mixed(row / 3) % 700);
     let texts: Vec<_> = numbers.clone().map(text).collect();
     let dictionary: DictionaryArray<Int32Type> = texts.iter().map(String::as_str).collect();
