@@ -152,7 +152,7 @@ impl ExchangeHandle {
             inputs_left: AtomicUsize::new(inputs.len()),
             failure: OnceLock::new(),
             producers: Mutex::new(Vec::new()),
-            merge_pool: Arc::new(MergePool::new(Arc::clone(&ledger))),
+            merge_pool: Arc::new(MergePool::new(Arc::clone(&ledger), lanes)),
             ledger,
             plan,
         });

@@ -7,23 +7,29 @@ use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 
 use super::ledger::Ledger;
 
-/// Bytes that the merges of an exchange may hold together although the pool refuses them.
-pub(crate) const MERGE_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes that the merges of an exchange may hold together although the pool refuses them, at least.
+const LEAST_MERGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The same for every lane that they merge: two batches of the least size, and their sort keys.
+const MERGE_BYTES_PER_LANE: usize = 48 * 1024;
 
 /// The pool of DataFusion's streaming merge over an exchange.
 ///
 /// The merge fails when its reservation is refused, and holds a batch per input whatever happens.
 /// So it gets this pool: what it asks for is counted on the exchange's own reservation, and where
-/// the real pool refuses, up to [`MERGE_BYTES`] are taken all the same; the producers find the pool
+/// the real pool refuses, a stated number of bytes is taken all the same; the producers find the pool
 /// full and spill what the exchange holds.
 pub(crate) struct MergePool {
     ledger: Arc<Ledger>,
+    overdraft_bytes: usize,
     held_bytes: AtomicUsize,
 }
 
 impl MergePool {
-    pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
-        Self { ledger, held_bytes: AtomicUsize::new(0) }
+    /// A pool for the merges of `lanes` lanes.
+    pub(crate) fn new(ledger: Arc<Ledger>, lanes: usize) -> Self {
+        let overdraft_bytes = LEAST_MERGE_BYTES.max(lanes.saturating_mul(MERGE_BYTES_PER_LANE));
+        Self { ledger, overdraft_bytes, held_bytes: AtomicUsize::new(0) }
     }
 }
 
@@ -57,9 +63,10 @@ impl MemoryPool for MergePool {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         if let Err(refusal) = self.ledger.try_grow(additional) {
             let wanted = self.reserved().saturating_add(additional);
-            if wanted > MERGE_BYTES {
+            let most = self.overdraft_bytes;
+            if wanted > most {
                 return Err(DataFusionError::ResourcesExhausted(format!(
-                    "{} needs {wanted} bytes for the batches it merges, beyond the {MERGE_BYTES} \
+                    "{} needs {wanted} bytes for the batches it merges, beyond the {most} \
                      bytes that it may take of a full memory pool: {refusal}",
                     reservation.consumer().name()
                 )));
@@ -82,13 +89,14 @@ mod tests {
     use super::super::ledger::Shares;
     use super::*;
 
+    const MERGE_BYTES: usize = LEAST_MERGE_BYTES;
     const ALL: Shares = Shares { most: 1.0, headroom: 0.0 };
 
     #[test]
     fn merges_count_on_the_exchanges_reservation_and_may_overdraw_it() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
         let ledger = Ledger::new("exchange", &pool, ALL);
-        let merges: Arc<dyn MemoryPool> = Arc::new(MergePool::new(Arc::clone(&ledger)));
+        let merges: Arc<dyn MemoryPool> = Arc::new(MergePool::new(Arc::clone(&ledger), 2));
         let first = MemoryConsumer::new("exchange[Merge 0]").register(&merges);
         let second = MemoryConsumer::new("exchange[Merge 1]").register(&merges);
         first.try_grow(900).unwrap();
@@ -105,7 +113,7 @@ mod tests {
     fn a_pool_with_memory_to_spare_has_no_limit_of_its_own() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 * MERGE_BYTES));
         let ledger = Ledger::new("exchange", &pool, ALL);
-        let merges: Arc<dyn MemoryPool> = Arc::new(MergePool::new(ledger));
+        let merges: Arc<dyn MemoryPool> = Arc::new(MergePool::new(ledger, 2));
         let merge = MemoryConsumer::new("exchange[Merge 0]").register(&merges);
         merge.try_grow(3 * MERGE_BYTES).unwrap();
         assert!(merge.try_grow(2 * MERGE_BYTES).is_err());

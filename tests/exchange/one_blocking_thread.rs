@@ -12,7 +12,7 @@ use super::support::{
     greedy_runtime, hash, metric, noise,
 };
 
-const BATCHES: usize = 2400;
+const BATCHES: usize = 2800;
 
 fn plan() -> Arc<dyn ExecutionPlan> {
     let input = |input: usize| {

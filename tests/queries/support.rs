@@ -105,6 +105,8 @@ fn session(exchange: Exchange, partitions: usize) -> Result<SessionContext> {
         builder = builder.with_runtime_env(runtime).with_ifile();
         let config = builder.config().get_or_insert_default().options_mut();
         config.set("ifile.codec", codec)?;
+        // What an exchange holds when it is refused everything goes by the size of a block.
+        config.set("ifile.block_bytes", "16KB")?;
     }
     let context = SessionContext::new_with_state(builder.build());
     for (name, table) in TABLES.iter() {
