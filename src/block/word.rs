@@ -178,12 +178,12 @@ impl Word for i128 {
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-fn low64(v: i128) -> u64 {
+pub(crate) fn low64(v: i128) -> u64 {
     v.cast_unsigned() as u64
 }
 
 #[inline(always)]
-fn high64(v: i128) -> i64 {
+pub(crate) fn high64(v: i128) -> i64 {
     (v >> 64) as i64
 }
 
