@@ -339,6 +339,45 @@ fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series 
     series
 }
 
+/// One spill of 1,009 partitions with `rows` rows each: microseconds per partition, of the IPC stream and of blocks.
+fn spill(input: &Input, rows: usize, rounds: usize) {
+    let batch = arrow::compute::concat_batches(&input.schema, &input.batches).expect("concat");
+    let partitions = 1009.min(batch.num_rows() / rows);
+    let mut encoder =
+        BlockEncoder::try_new(Arc::clone(&input.schema), Codec::Lz4).expect("encoder");
+    let mut out = Vec::with_capacity(8 << 20);
+    let mut series = Series::default();
+    for _ in 0..rounds {
+        let (ipc, _) = timed(|| {
+            for p in 0..partitions {
+                let options = IpcWriteOptions::default();
+                let options = options
+                    .try_with_compression(Some(CompressionType::LZ4_FRAME))
+                    .expect("options");
+                out.clear();
+                let mut writer =
+                    StreamWriter::try_new_with_options(&mut out, &input.schema, options)
+                        .expect("writer");
+                writer.write(&batch.slice(p * rows, rows)).expect("write");
+                writer.finish().expect("finish");
+            }
+        });
+        series.add("ipc", ipc / partitions as f64 * 1e6);
+        let (blocks, _) = timed(|| {
+            for p in 0..partitions {
+                out.clear();
+                encoder.encode(&batch, p * rows, rows, &mut out).expect("encode");
+            }
+        });
+        series.add("blocks", blocks / partitions as f64 * 1e6);
+    }
+    let (ipc, blocks) = (series.get("ipc"), series.get("blocks"));
+    println!(
+        "{{\"bench\":\"spill\",\"rows\":{rows},\"ratio\":{:.3},\"ipc_us\":{ipc:.2},\"block_us\":{blocks:.2}}}",
+        blocks / ipc
+    );
+}
+
 fn report(table: &str, codec: Codec, partitions: usize, series: &Series) {
     let codec = codec.name();
     let ratio = |ours: &str, theirs: &str| series.get(ours) / series.get(theirs);
@@ -371,6 +410,11 @@ fn main() {
             continue;
         }
         let input = input(table, rows);
+        if table == "store_sales" {
+            for rows in [1, 10, 100] {
+                spill(&input, rows, rounds.max(5));
+            }
+        }
         for codec in [Codec::Lz4, Codec::Zstd { level: 1 }, Codec::None] {
             if value("--codec").is_some_and(|only| only != codec.name()) {
                 continue;
