@@ -297,12 +297,14 @@ impl Series {
     }
 
     fn get(&self, name: &str) -> f64 {
-        median(self.0[name].clone())
+        self.0.get(name).map_or(f64::NAN, |values| median(values.clone()))
     }
 }
 
 fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series {
     let ids = partition_ids(input, partitions);
+    // For a profiler: nothing but our side.
+    let only_ours = std::env::args().any(|arg| arg == "--ours");
     let compression = match codec {
         Codec::Lz4 => Some(CompressionType::LZ4_FRAME),
         Codec::Zstd { .. } => Some(CompressionType::ZSTD),
@@ -314,13 +316,14 @@ fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series 
     let mut series = Series::default();
     let gb = input.bytes as f64 / 1e9;
     for _ in 0..rounds {
-        let (write, streams) = timed(|| ipc_write(input, &ids, partitions, compression));
-        let (read, rows) = timed(|| ipc_read(&streams));
-        assert_eq!(rows, input.rows);
-        series.add("ipc_write_s_per_gb", write / gb);
-        series.add("ipc_read_s_per_gb", read / gb);
-        series.add("ipc_bytes", streams.iter().map(Vec::len).sum::<usize>() as f64);
-        drop(streams);
+        if !only_ours {
+            let (write, streams) = timed(|| ipc_write(input, &ids, partitions, compression));
+            let (read, rows) = timed(|| ipc_read(&streams));
+            assert_eq!(rows, input.rows);
+            series.add("ipc_write_s_per_gb", write / gb);
+            series.add("ipc_read_s_per_gb", read / gb);
+            series.add("ipc_bytes", streams.iter().map(Vec::len).sum::<usize>() as f64);
+        }
         let (write, (gather, blocks)) =
             timed(|| block_write(input, &ids, partitions, &mut encoder));
         let (read, rows) = timed(|| block_read(&blocks, &mut decoder));
@@ -334,6 +337,48 @@ fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series 
         series.add("memcpy_s_per_gb", copy / (64.0 * 1.048_576e-3));
     }
     series
+}
+
+/// One spill of 1,009 partitions with `rows` rows each: microseconds per partition, of the IPC stream and of blocks.
+fn spill(input: &Input, rows: usize, rounds: usize) {
+    let batch = arrow::compute::concat_batches(&input.schema, &input.batches).expect("concat");
+    let partitions = 1009.min(batch.num_rows() / rows);
+    let mut encoder =
+        BlockEncoder::try_new(Arc::clone(&input.schema), Codec::Lz4).expect("encoder");
+    let mut out = Vec::with_capacity(8 << 20);
+    // The scheduler's clock ticks in milliseconds: enough work per reading.
+    let spills = 200 / rows.clamp(1, 100) + 2;
+    let done = (partitions * spills) as f64;
+    let mut series = Series::default();
+    for _ in 0..rounds {
+        let (ipc, _) = timed(|| {
+            for p in (0..partitions * spills).map(|i| i % partitions) {
+                let options = IpcWriteOptions::default();
+                let options = options
+                    .try_with_compression(Some(CompressionType::LZ4_FRAME))
+                    .expect("options");
+                out.clear();
+                let mut writer =
+                    StreamWriter::try_new_with_options(&mut out, &input.schema, options)
+                        .expect("writer");
+                writer.write(&batch.slice(p * rows, rows)).expect("write");
+                writer.finish().expect("finish");
+            }
+        });
+        series.add("ipc", ipc / done * 1e6);
+        let (blocks, _) = timed(|| {
+            for p in (0..partitions * spills).map(|i| i % partitions) {
+                out.clear();
+                encoder.encode(&batch, p * rows, rows, &mut out).expect("encode");
+            }
+        });
+        series.add("blocks", blocks / done * 1e6);
+    }
+    let (ipc, blocks) = (series.get("ipc"), series.get("blocks"));
+    println!(
+        "{{\"bench\":\"spill\",\"rows\":{rows},\"ratio\":{:.3},\"ipc_us\":{ipc:.2},\"block_us\":{blocks:.2}}}",
+        blocks / ipc
+    );
 }
 
 fn report(table: &str, codec: Codec, partitions: usize, series: &Series) {
@@ -368,6 +413,11 @@ fn main() {
             continue;
         }
         let input = input(table, rows);
+        if table == "store_sales" {
+            for rows in [1, 10, 100] {
+                spill(&input, rows, rounds.max(5));
+            }
+        }
         for codec in [Codec::Lz4, Codec::Zstd { level: 1 }, Codec::None] {
             if value("--codec").is_some_and(|only| only != codec.name()) {
                 continue;

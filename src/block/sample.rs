@@ -22,7 +22,7 @@ enum Mode {
 /// Buffers below this length always go through the codec: a sample would say little.
 const SMALL: usize = 512;
 /// Bytes looked at.
-const SAMPLE: usize = 2048;
+const SAMPLE: usize = 1024;
 
 impl Sampler {
     pub(crate) fn new(codec: crate::codec::Codec) -> Self {
@@ -79,12 +79,12 @@ impl Sampler {
 
 /// Positions of `sample` whose four bytes occurred before in it.
 fn matched(sample: &[u8]) -> usize {
-    let mut last = [u32::MAX; 1024];
+    let mut last = [u32::MAX; 512];
     let mut found = 0;
     for four in sample.windows(4) {
         let &[a, b, c, d] = four else { continue };
         let gram = u32::from_le_bytes([a, b, c, d]);
-        let slot = usize::try_from(gram.wrapping_mul(0x9e37_79b1) >> 22).unwrap_or(0);
+        let slot = usize::try_from(gram.wrapping_mul(0x9e37_79b1) >> 23).unwrap_or(0);
         if let Some(seen) = last.get_mut(slot) {
             found += usize::from(*seen == gram);
             *seen = gram;

@@ -44,8 +44,8 @@ pub(crate) fn byte_dict_bytes(rows: usize, values: usize, value_bytes: usize) ->
 }
 
 /// Bytes to decode a dictionary of words besides the rows: ids and values.
-pub(crate) fn word_dict_bytes<T: ArrowNativeType>(rows: usize, values: usize) -> usize {
-    rows.saturating_mul(4).saturating_add(values.saturating_mul(size_of::<T>()))
+pub(crate) fn word_dict_bytes(size: usize, rows: usize, values: usize) -> usize {
+    rows.saturating_mul(4).saturating_add(values.saturating_mul(size))
 }
 
 /// Bytes of the ends of `runs` runs.

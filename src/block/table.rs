@@ -38,11 +38,12 @@ impl Table {
 
     /// Numbers `rows` rows; `false`, early, if too few of them share values to gain from it.
     ///
-    /// `skip` says which rows do not matter; they get id 0.
+    /// `skip` says which rows do not matter; they get id 0. More than `most` distinct values are too many.
     pub(crate) fn number(
         &mut self,
         values: &impl ByteRows,
         rows: usize,
+        most: usize,
         skip: impl Fn(usize) -> bool,
     ) -> bool {
         self.firsts.clear();
@@ -60,6 +61,9 @@ impl Table {
             }
             let id = self.id_of(values, row);
             self.ids.push(id);
+            if self.firsts.len() > most {
+                return false;
+            }
         }
         true
     }

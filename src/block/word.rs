@@ -28,6 +28,8 @@ pub(crate) trait Word: ArrowNativeType + Ord {
     fn add128(self, delta: u128) -> Self;
     /// `self + delta` with `delta` as little-endian bytes, wrapping.
     fn add_bytes(self, delta: [u8; 32]) -> Self;
+    /// The value as a signed number of 64 bits, if its bytes are only the sign beyond those.
+    fn narrow(self) -> Option<i64>;
     /// The value, sign-extended to 32 little-endian bytes.
     fn extended(self) -> [u8; 32];
     /// The value in the low bytes of `bytes`.
@@ -43,7 +45,7 @@ pub(crate) trait Word: ArrowNativeType + Ord {
 }
 
 macro_rules! narrow_word {
-    ($t:ty, $unsigned:ty, $to_unsigned:expr, $from_unsigned:expr) => {
+    ($t:ty, $unsigned:ty, $to_unsigned:expr, $from_unsigned:expr, $to_signed:expr) => {
         impl Word for $t {
             const BYTES: usize = size_of::<$t>();
 
@@ -76,6 +78,11 @@ macro_rules! narrow_word {
                 self.wrapping_add(Self::truncated(delta))
             }
 
+            #[inline(always)]
+            fn narrow(self) -> Option<i64> {
+                Some(i64::from($to_signed(self)))
+            }
+
             fn extended(self) -> [u8; 32] {
                 extend(&self.to_le_bytes())
             }
@@ -91,14 +98,14 @@ fn same<T>(value: T) -> T {
     value
 }
 
-narrow_word!(u8, u8, same, same);
-narrow_word!(u16, u16, same, same);
-narrow_word!(u32, u32, same, same);
-narrow_word!(u64, u64, same, same);
-narrow_word!(i8, u8, i8::cast_unsigned, u8::cast_signed);
-narrow_word!(i16, u16, i16::cast_unsigned, u16::cast_signed);
-narrow_word!(i32, u32, i32::cast_unsigned, u32::cast_signed);
-narrow_word!(i64, u64, i64::cast_unsigned, u64::cast_signed);
+narrow_word!(u8, u8, same, same, u8::cast_signed);
+narrow_word!(u16, u16, same, same, u16::cast_signed);
+narrow_word!(u32, u32, same, same, u32::cast_signed);
+narrow_word!(u64, u64, same, same, u64::cast_signed);
+narrow_word!(i8, u8, i8::cast_unsigned, u8::cast_signed, same);
+narrow_word!(i16, u16, i16::cast_unsigned, u16::cast_signed, same);
+narrow_word!(i32, u32, i32::cast_unsigned, u32::cast_signed, same);
+narrow_word!(i64, u64, i64::cast_unsigned, u64::cast_signed, same);
 
 trait Unsigned {
     fn extended_unsigned(self) -> [u8; 32];
@@ -149,6 +156,10 @@ impl Word for i128 {
         self.wrapping_add(Self::truncated(delta))
     }
 
+    fn narrow(self) -> Option<i64> {
+        i64::try_from(self).ok()
+    }
+
     fn extended(self) -> [u8; 32] {
         extend(&self.to_le_bytes())
     }
@@ -178,12 +189,12 @@ impl Word for i128 {
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-fn low64(v: i128) -> u64 {
+pub(crate) fn low64(v: i128) -> u64 {
     v.cast_unsigned() as u64
 }
 
 #[inline(always)]
-fn high64(v: i128) -> i64 {
+pub(crate) fn high64(v: i128) -> i64 {
     (v >> 64) as i64
 }
 
@@ -217,6 +228,10 @@ impl Word for i256 {
 
     fn add_bytes(self, delta: [u8; 32]) -> Self {
         self.wrapping_add(i256::from_le_bytes(delta))
+    }
+
+    fn narrow(self) -> Option<i64> {
+        self.to_i128().and_then(|value| i64::try_from(value).ok())
     }
 
     fn extended(self) -> [u8; 32] {
@@ -302,20 +317,42 @@ fn range_iter_masked<T: Word, U: Copy + Ord>(
 
 /// The code of the narrowest width that holds `max - min`.
 pub(crate) fn width_code<T: Word>(min: T, max: T) -> u8 {
+    if min == max {
+        return 0;
+    }
+    if T::BYTES <= 8 {
+        return code_of(max.delta64(min).leading_zeros().abs_diff(64).div_ceil(8));
+    }
     let delta = max.delta_bytes(min);
     let needed = 32 - delta.iter().rev().take_while(|b| **b == 0).count();
-    code_at_least(&WIDTHS, needed)
+    let code = WIDTHS.iter().take_while(|width| **width < needed).count();
+    u8::try_from(code).unwrap_or(u8::MAX)
 }
 
 /// The code of the shortest stored form of `min`, and its bytes.
 pub(crate) fn min_code<T: Word>(min: T) -> (u8, [u8; 32]) {
-    let bytes = min.extended();
-    let fits = |len: usize| bytes.get(..len).is_some_and(|head| extend(head) == bytes);
-    let code = MIN_LENS.iter().take_while(|len| !fits(**len)).count();
-    (u8::try_from(code).unwrap_or(u8::MAX), bytes)
+    let Some(narrow) = min.narrow() else {
+        let bytes = min.extended();
+        let fits = |len: usize| bytes.get(..len).is_some_and(|head| extend(head) == bytes);
+        let code = MIN_LENS.iter().take_while(|len| !fits(**len)).count();
+        return (code_of(u32::try_from(code).unwrap_or(u32::MAX)), bytes);
+    };
+    let mut bytes = [0; 32];
+    if let Some(low) = bytes.first_chunk_mut() {
+        *low = narrow.to_le_bytes();
+    }
+    // Bits that are not just copies of the sign, which takes one.
+    let bits = 65 - (narrow ^ (narrow >> 63)).leading_zeros();
+    let code = match (narrow, bits) {
+        (0, _) => 0,
+        (_, ..=8) => 1,
+        (_, ..=16) => 2,
+        (_, ..=32) => 3,
+        _ => 4,
+    };
+    (code, bytes)
 }
 
-fn code_at_least(sizes: &[usize], needed: usize) -> u8 {
-    let code = sizes.iter().take_while(|size| **size < needed).count();
-    u8::try_from(code).unwrap_or(u8::MAX)
+fn code_of(bytes: u32) -> u8 {
+    u8::try_from(bytes).unwrap_or(u8::MAX)
 }

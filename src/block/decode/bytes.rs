@@ -24,10 +24,7 @@ pub(super) fn byte_array<T: ByteArrayType>(node: &mut Leaf<'_, '_, '_>) -> Block
         }
         tags::BYTES_DICT => {
             let (ids, lens, total) = dictionary(node)?;
-            let spelled = spelled_out(&ids, &lens)?;
-            node.source.charge(spelled)?;
-            let values = plain::<T>(node.source, &lens, total, None)?;
-            Ok(take(&values, &ids, None)?)
+            Ok(Arc::new(spelled_out::<T>(node.source, &ids, &lens, total)?))
         }
         tag => Err(unknown(node.data_type, tag)),
     }
@@ -101,14 +98,84 @@ pub(super) fn lengths(source: &mut Source<'_>, count: usize) -> BlockResult<(Vec
     Ok((lens, total))
 }
 
-/// Bytes of all rows if each has a copy of its value.
-fn spelled_out(ids: &UInt32Array, lens: &[u32]) -> BlockResult<usize> {
-    let len = |id: u32| usize::try_from(id).ok().and_then(|id| lens.get(id)).copied().unwrap_or(0);
-    let total: u64 = match ids.nulls() {
-        None => ids.values().iter().map(|id| u64::from(len(*id))).sum(),
-        Some(_) => ids.iter().flatten().map(|id| u64::from(len(id))).sum(),
+/// Every row with a copy of its value.
+fn spelled_out<T: ByteArrayType>(
+    source: &mut Source<'_>,
+    ids: &UInt32Array,
+    lens: &[u32],
+    dict_len: usize,
+) -> BlockResult<GenericByteArray<T>> {
+    let dict = source.bytes(dict_len)?;
+    let value_len =
+        |id: u32| usize::try_from(id).ok().and_then(|id| lens.get(id)).copied().unwrap_or(0);
+    let row_lens: Vec<u32> = match ids.nulls() {
+        None => ids.values().iter().map(|id| value_len(*id)).collect(),
+        Some(nulls) => {
+            let rows = ids.values().iter().zip(nulls.iter());
+            rows.map(|(id, valid)| if valid { value_len(*id) } else { 0 }).collect()
+        }
     };
-    usize::try_from(total).map_err(|_| BlockError::Invalid("sum of lengths"))
+    let total: u64 = row_lens.iter().map(|len| u64::from(*len)).sum();
+    let total = usize::try_from(total).map_err(|_| BlockError::Invalid("sum of lengths"))?;
+    source.charge(total)?;
+    let offsets = offsets::<T::Offset>(&row_lens, total)?;
+    let bytes = match lens.iter().max() {
+        Some(..=8) => spell::<8>(ids.values(), &row_lens, lens, dict, total),
+        Some(..=16) => spell::<16>(ids.values(), &row_lens, lens, dict, total),
+        Some(..=32) => spell::<32>(ids.values(), &row_lens, lens, dict, total),
+        _ => spell_long(ids.values(), &row_lens, lens, dict, total),
+    };
+    Ok(GenericByteArray::try_new(offsets, Buffer::from_vec(bytes), ids.nulls().cloned())?)
+}
+
+/// The bytes of all rows where no value is longer than `N`: each row writes `N` bytes, the next one goes over the excess.
+fn spell<const N: usize>(
+    ids: &[u32],
+    row_lens: &[u32],
+    lens: &[u32],
+    dict: &[u8],
+    total: usize,
+) -> Vec<u8> {
+    let mut values = vec![[0u8; N]; lens.len()];
+    let mut rest = dict;
+    for (value, len) in values.iter_mut().zip(lens) {
+        let (head, tail) = rest.split_at_checked(to_len(*len)).unwrap_or((&[], &[]));
+        if let Some(value) = value.get_mut(..head.len()) {
+            value.copy_from_slice(head);
+        }
+        rest = tail;
+    }
+    let mut out = vec![0; total + N];
+    let mut at = 0;
+    for (id, len) in ids.iter().zip(row_lens) {
+        let slot = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<N>);
+        if let (Some(to), Some(value)) = (slot, values.get(to_len(*id))) {
+            *to = *value;
+        }
+        at += to_len(*len);
+    }
+    out.truncate(total);
+    out
+}
+
+/// The bytes of all rows, of any length.
+fn spell_long(ids: &[u32], row_lens: &[u32], lens: &[u32], dict: &[u8], total: usize) -> Vec<u8> {
+    let mut starts = Vec::with_capacity(lens.len());
+    let mut at = 0;
+    for len in lens {
+        starts.push(at);
+        at += to_len(*len);
+    }
+    let mut out = Vec::with_capacity(total);
+    for (id, len) in ids.iter().zip(row_lens) {
+        let start = starts.get(to_len(*id)).copied().unwrap_or(0);
+        out.extend_from_slice(dict.get(start..start + to_len(*len)).unwrap_or(&[]));
+    }
+    out
+}
+
+fn to_len(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Offsets of values of these lengths, whose sum is `total`.

@@ -135,7 +135,7 @@ impl Leaf<'_, '_, '_> {
         if distinct > self.rows {
             return Err(BlockError::Invalid("more distinct values than rows"));
         }
-        self.source.charge(sizes::word_dict_bytes::<T>(self.rows, distinct))?;
+        self.source.charge(sizes::word_dict_bytes(T::BYTES, self.rows, distinct))?;
         let ids = self.source.ids(self.rows, distinct)?;
         let values = self.source.words::<T>(distinct)?;
         let value = |id: &u32| {

@@ -44,7 +44,7 @@ impl Body {
             DataType::Date64 => self.primitive::<Date64Type>(parts),
             DataType::Decimal32(_, _) => self.primitive::<Decimal32Type>(parts),
             DataType::Decimal64(_, _) => self.primitive::<Decimal64Type>(parts),
-            DataType::Decimal128(_, _) => self.primitive::<Decimal128Type>(parts),
+            DataType::Decimal128(_, _) => self.wide_words::<Decimal128Type>(parts),
             DataType::Decimal256(_, _) => self.primitive::<Decimal256Type>(parts),
             DataType::Timestamp(unit, _) => match unit {
                 TimeUnit::Second => self.primitive::<TimestampSecondType>(parts),
@@ -82,7 +82,7 @@ impl Body {
         parts: &[Part<'_>],
     ) -> BlockResult<()> {
         let values = parts::values(parts, |array| array.as_primitive::<T>().values())?;
-        self.words(&values, parts, false);
+        self.words(&values, T::Native::BYTES, parts, false);
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl Body {
         let values = parts::values(parts, |array| {
             array.as_primitive::<T>().values().inner().typed_data::<B>()
         })?;
-        self.words(&values, parts, true);
+        self.words(&values, B::BYTES, parts, true);
         Ok(())
     }
 

@@ -243,6 +243,8 @@ struct Body {
     words: Vec<u64>,
     /// Lengths of the rows of the node in hand.
     lens: Vec<u32>,
+    /// Low halves of decimals of the node in hand.
+    lows: Vec<i64>,
     table: Table,
 }
 
@@ -255,6 +257,7 @@ impl Body {
         self.sink.held_bytes()
             + (self.mask.capacity() + self.words.capacity()) * 8
             + self.lens.capacity() * 4
+            + self.lows.capacity() * 8
             + self.table.held_bytes()
     }
 

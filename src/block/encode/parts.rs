@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use arrow::array::{Array, BooleanBufferBuilder};
+use arrow::array::Array;
 use arrow::buffer::BooleanBuffer;
 
 use super::{BlockError, BlockResult};
@@ -58,18 +58,17 @@ pub(super) fn load_bits<'a>(
     {
         return bits::load(buffer, part.rows.start, part.rows.len(), out);
     }
-    let mut all = BooleanBufferBuilder::new(row_count(parts));
+    let mut filled = 0;
+    out.clear();
     for part in parts {
+        let len = part.rows.len();
         match of(part.array) {
-            Some(buffer) => {
-                let start = buffer.offset() + part.rows.start;
-                all.append_packed_range(start..start + part.rows.len(), buffer.values());
-            }
-            None => all.append_n(part.rows.len(), true),
+            Some(buffer) => bits::push_range(out, filled, buffer, part.rows.start, len),
+            None => bits::push_ones(out, filled, len),
         }
+        filled += len;
     }
-    let all = all.finish();
-    bits::load(&all, 0, all.len(), out)
+    bits::count_ones(out)
 }
 
 /// Adds `rows` of `array`; a range that goes on where the last one ends becomes one with it.

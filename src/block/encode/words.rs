@@ -1,9 +1,10 @@
 //! Which of its encodings a column of words takes, by counting in a sample.
 
-use arrow::datatypes::ToByteSlice;
+use arrow::array::AsArray;
+use arrow::datatypes::{ArrowPrimitiveType, ToByteSlice};
 
-use super::Body;
-use super::parts::Part;
+use super::parts::{self, Part, within};
+use super::{BlockResult, Body};
 use crate::block::sink::{Validity, is_valid};
 use crate::block::table::ByteRows;
 use crate::block::word::{self, LANE, Word};
@@ -14,7 +15,7 @@ const MIN_ROWS: usize = 128;
 /// Rows that a sample looks at.
 const SAMPLE: usize = 64;
 /// Distinct values in a sample above which a dictionary is not tried.
-const FEW: usize = SAMPLE * 7 / 8;
+const FEW: usize = SAMPLE / 2;
 /// Narrowest offsets that a dictionary is tried for.
 const DICT_WIDTH: u8 = 3;
 
@@ -33,8 +34,39 @@ impl ByteRows for WordRows<'_> {
 }
 
 impl Body {
-    /// A column of words. `floats` are bits of floats, whose bytes are worth separating.
-    pub(super) fn words<T: Word>(&mut self, values: &[T], parts: &[Part<'_>], floats: bool) {
+    /// Decimals: those that fit 64 bits, nearly all, are narrowed while they are gathered.
+    pub(super) fn wide_words<T: ArrowPrimitiveType<Native = i128>>(
+        &mut self,
+        parts: &[Part<'_>],
+    ) -> BlockResult<()> {
+        let mut lows = std::mem::take(&mut self.lows);
+        lows.clear();
+        let mut wide = 0;
+        for part in parts {
+            let values = within(part.array.as_primitive::<T>().values(), &part.rows)?;
+            lows.extend(values.iter().map(|value| {
+                wide |= word::high64(*value) ^ (word::low64(*value).cast_signed() >> 63);
+                word::low64(*value).cast_signed()
+            }));
+        }
+        if wide == 0 {
+            self.words(&lows, i128::BYTES, parts, false);
+        } else {
+            let values = parts::values(parts, |array| array.as_primitive::<T>().values())?;
+            self.words(&values, i128::BYTES, parts, false);
+        }
+        self.lows = lows;
+        Ok(())
+    }
+
+    /// A column of words that have `size` bytes in arrays. `floats` are bits of floats, whose bytes are worth separating.
+    pub(super) fn words<T: Word>(
+        &mut self,
+        values: &[T],
+        size: usize,
+        parts: &[Part<'_>],
+        floats: bool,
+    ) {
         self.with_validity(parts, |this, validity| {
             if matches!(validity, Validity::AllNull) {
                 this.sink.put_tag(tags::EMPTY, validity, values.len());
@@ -45,7 +77,8 @@ impl Body {
             let (min, max) = T::range(values, mask).unwrap_or((zero, zero));
             let width = word::width_code(min, max);
             if values.len() >= MIN_ROWS && width >= DICT_WIDTH {
-                if few_values(values) && this.word_dict(values, validity, usize::from(width)) {
+                if few_values(values) && this.word_dict(values, size, validity, usize::from(width))
+                {
                     return;
                 }
                 if floats && this.sink.sampler().separates(planes(values, min)) {
@@ -61,10 +94,16 @@ impl Body {
     }
 
     /// Distinct words and ids, if that is shorter than offsets of `width` bytes; says so.
-    fn word_dict<T: Word>(&mut self, values: &[T], validity: Validity<'_>, width: usize) -> bool {
+    fn word_dict<T: Word>(
+        &mut self,
+        values: &[T],
+        size: usize,
+        validity: Validity<'_>,
+        width: usize,
+    ) -> bool {
         let rows = WordRows { bytes: values.to_byte_slice(), width: T::BYTES };
         let mask = validity.mask();
-        if !self.table.number(&rows, values.len(), |i| !is_valid(mask, i)) {
+        if !self.table.number(&rows, values.len(), values.len() / 8, |i| !is_valid(mask, i)) {
             return false;
         }
         let distinct: Vec<T> =
@@ -75,7 +114,7 @@ impl Body {
         if distinct.len() * T::BYTES + values.len() * id_width > plain / 4 * 3 {
             return false;
         }
-        self.sink.charge(sizes::word_dict_bytes::<T>(values.len(), distinct.len()));
+        self.sink.charge(sizes::word_dict_bytes(size, values.len(), distinct.len()));
         self.sink.put_tag(tags::WORD_DICT, validity, values.len());
         self.sink.put_varint(distinct.len() as u64);
         self.sink.put_words_in(self.table.ids(), None, 0, top);

@@ -1,10 +1,11 @@
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 use super::generate::{self, NESTED_KINDS, Rng};
 use super::{CODECS, round_trip};
+use crate::block::{BlockEncoder, BlockError, BlockSlice};
 
 fn column(rng: &mut Rng, data_type: &DataType, rows: usize) -> RecordBatch {
     let nullable = generate::may_be_null(data_type) || rng.chance(70);
@@ -65,5 +66,40 @@ proptest! {
         let from = from.min(rows);
         let len = len.min(rows - from);
         round_trip(&batch, from, len, CODECS[rng.below(4)]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn rows_of_several_batches_survive(seed: u64, counts in proptest::collection::vec(0usize..90, 1..6)) {
+        let mut rng = Rng(seed);
+        let data_type = generate::random_type(&mut rng, 3);
+        let batches: Vec<RecordBatch> =
+            counts.iter().map(|rows| super::batch(vec![("c", generate::array(&mut rng, &data_type, *rows, true))])).collect();
+        let slices: Vec<BlockSlice<'_>> = batches
+            .iter()
+            .map(|batch| {
+                let offset = rng.below(batch.num_rows() + 1);
+                BlockSlice { batch, offset, len: rng.below(batch.num_rows() - offset + 1) }
+            })
+            .collect();
+        let schema = batches[0].schema();
+        let mut out = Vec::new();
+        let mut encoder = BlockEncoder::try_new(schema.clone(), CODECS[rng.below(4)]).unwrap();
+        match encoder.encode_slices(&slices, &mut out) {
+            Err(BlockError::Limit { what: "dictionary values", .. }) => return Ok(()),
+            result => prop_assert_eq!(result.unwrap().stored_bytes, out.len()),
+        }
+        let decoded = super::decode(schema, &out);
+        let mut at = 0;
+        for slice in slices {
+            let found = decoded.slice(at, slice.len);
+            let wanted = slice.batch.slice(slice.offset, slice.len);
+            prop_assert_eq!(found.column(0).to_data(), wanted.column(0).to_data());
+            at += slice.len;
+        }
+        prop_assert_eq!(at, decoded.num_rows());
     }
 }
