@@ -7,6 +7,14 @@
 //!
 //! `cargo bench --bench block -- [--quick] [--rows N] [--table store_sales|strings|entropy|nested]`
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a bench that cannot go on has failed"
+)]
+
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;

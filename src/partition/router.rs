@@ -351,10 +351,14 @@ mod tests {
         }
 
         #[test]
-        fn the_reciprocal_is_exact(hashes in prop::collection::vec(any::<u64>(), 1..50), divisor in 1u64..u64::from(u32::MAX)) {
+        fn the_reciprocal_is_exact(
+            hashes in prop::collection::vec(any::<u64>(), 1..50),
+            divisor in 1u64..u64::from(u32::MAX),
+        ) {
             let mut ids = Vec::new();
             Modulo::new(divisor).reduce(&hashes, &mut ids);
-            let expected: Vec<_> = hashes.iter().map(|hash| (hash % divisor) as u32).collect();
+            let ids: Vec<_> = ids.into_iter().map(u64::from).collect();
+            let expected: Vec<_> = hashes.iter().map(|hash| hash % divisor).collect();
             prop_assert_eq!(ids, expected);
         }
     }

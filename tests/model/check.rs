@@ -1,5 +1,7 @@
 //! What holds of every run.
 
+use arrow::array::RecordBatch;
+
 use crate::case::{Case, Intent};
 use crate::drive::{End, Received};
 use crate::world::{Expected, World};
@@ -62,7 +64,7 @@ fn check_rows(case: &Case, expected: &Expected, output: usize, received: &Receiv
 }
 
 fn check_sizes(case: &Case, expected: &Expected, received: &Received) {
-    let rows: Vec<_> = received.batches.iter().map(|batch| batch.num_rows()).collect();
+    let rows: Vec<_> = received.batches.iter().map(RecordBatch::num_rows).collect();
     assert!(rows.iter().all(|rows| (1..=case.batch_rows).contains(rows)), "{rows:?}");
     let Some((_, full)) = rows.split_last() else { return };
     if case.fills_batches() && !expected.cuts {

@@ -87,7 +87,6 @@ fn all_options_together() {
         block_bytes: 1000,
         batch_bytes: 2000,
         read_ahead_bytes: 3000,
-        ..IFileOptions::default()
     };
     let defaults = IFileOptions::default().to_pairs();
     for (pair, default) in options.to_pairs().iter().zip(&defaults) {

@@ -1,5 +1,6 @@
 //! `SET ifile.*` checks what it is given, and `SHOW` tells what is set.
 
+use arrow::array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::prelude::SessionContext;
 use datafusion_ifile::{Codec, IFileOptions, IFileRepartitionExec};
@@ -45,7 +46,6 @@ async fn every_option() {
         block_bytes: 128 << 10,
         batch_bytes: 65_536,
         read_ahead_bytes: 0,
-        ..IFileOptions::default()
     };
     assert_eq!(options(&context), expected);
 }
@@ -98,7 +98,7 @@ async fn they_are_shown() {
     assert!(shown.contains("zstd:3"), "{shown}");
     let described = "SELECT name, description FROM information_schema.df_settings \
                      WHERE name LIKE 'ifile.%' AND description IS NOT NULL";
-    let rows: usize = run(&context, described).await.iter().map(|batch| batch.num_rows()).sum();
+    let rows: usize = run(&context, described).await.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows, IFileOptions::default().to_pairs().len());
 }
 

@@ -181,7 +181,6 @@ fn unbounded_or_not(
 ) -> Arc<dyn ExecutionPlan> {
     let partition = || Arc::new(Nothing(Arc::clone(&schema))) as Arc<dyn PartitionStream>;
     let partitions = vec![partition(), partition()];
-    let schema = Arc::clone(&schema);
     Arc::new(StreamingTableExec::try_new(schema, partitions, None, order, unbounded, None).unwrap())
 }
 

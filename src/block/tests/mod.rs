@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation, reason = "random numbers, and sizes of small inputs")]
+
 mod cases;
 mod corrupt;
 mod generate;
