@@ -7,6 +7,13 @@
 //!
 //! `cargo bench --bench block -- [--quick] [--rows N] [--table store_sales|strings|entropy|nested]`
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a bench stops at its first fault"
+)]
+
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;

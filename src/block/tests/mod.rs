@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation, reason = "small numbers that tests choose")]
+
 mod cases;
 mod corrupt;
 mod generate;
