@@ -14,7 +14,7 @@ use crate::block::{
 use crate::codec::Codec;
 
 fn retained(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.get_buffer_memory_size()).sum()
+    batch.columns().iter().map(Array::get_buffer_memory_size).sum()
 }
 
 #[test]
