@@ -11,11 +11,31 @@ pub(crate) trait ByteRows {
 pub(crate) struct Table {
     /// Id plus one of the value that hashes here; 0 if none does.
     slots: Vec<u32>,
-    /// Per id: the high half of the hash, and the first row.
-    firsts: Vec<(u32, u32)>,
+    /// Per id its value and first row.
+    firsts: Vec<First>,
     /// Per row its id.
     ids: Vec<u32>,
+    /// Slots that were looked at in vain.
+    misses: usize,
 }
+
+/// A distinct value: its key, and the first row that has it.
+#[derive(Debug, Clone, Copy)]
+struct First {
+    key: Key,
+    row: u32,
+}
+
+/// A value of up to 16 bytes as numbers; of a longer one two hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    low: u64,
+    high: u64,
+    len: u32,
+}
+
+/// Values up to this length are equal if their keys are.
+const SHORT: usize = 16;
 
 /// Rows after which the number of distinct values is judged, or a quarter of all rows if that is more: values may come
 /// in long cycles.
@@ -24,7 +44,7 @@ const PROBE: usize = 256;
 impl Table {
     /// First row of each distinct value, by id.
     pub(crate) fn first_rows(&self) -> impl ExactSizeIterator<Item = usize> {
-        self.firsts.iter().map(|(_, row)| usize::try_from(*row).unwrap_or(usize::MAX))
+        self.firsts.iter().map(|first| index(first.row))
     }
 
     /// Id of every row.
@@ -33,7 +53,9 @@ impl Table {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.slots.capacity() * 4 + self.firsts.capacity() * 8 + self.ids.capacity() * 4
+        self.slots.capacity() * 4
+            + self.firsts.capacity() * size_of::<First>()
+            + self.ids.capacity() * 4
     }
 
     /// Numbers `rows` rows; `false`, early, if too few of them share values to gain from it.
@@ -48,6 +70,7 @@ impl Table {
     ) -> bool {
         self.firsts.clear();
         self.ids.clear();
+        self.misses = 0;
         self.slots.clear();
         self.slots.resize(first_slots(rows), 0);
         let probe = (rows / 4).max(PROBE);
@@ -61,7 +84,8 @@ impl Table {
             }
             let id = self.id_of(values, row);
             self.ids.push(id);
-            if self.firsts.len() > most {
+            // Values made to collide cost no more than they do without a dictionary.
+            if self.firsts.len() > most || self.misses > rows.saturating_mul(8) {
                 return false;
             }
         }
@@ -80,38 +104,37 @@ impl Table {
 
     fn id_of(&mut self, values: &impl ByteRows, row: usize) -> u32 {
         let value = values.get(row);
-        let hash = hash_bytes(value);
-        let tag = high_half(hash);
+        let key = Key::of(value);
         let mask = self.slots.len() - 1;
-        let mut at = usize::try_from(hash & 0xffff_ffff).unwrap_or(0) & mask;
+        let mut at = key.slot() & mask;
         loop {
             let Some(slot) = self.slots.get_mut(at) else { return 0 };
             let Some(id) = slot.checked_sub(1) else {
                 let id = u32::try_from(self.firsts.len()).unwrap_or(u32::MAX - 1);
                 *slot = id + 1;
-                self.firsts.push((tag, u32::try_from(row).unwrap_or(u32::MAX)));
+                self.firsts.push(First { key, row: u32::try_from(row).unwrap_or(u32::MAX) });
                 if self.firsts.len() * 2 > self.slots.len() {
-                    self.grow(values);
+                    self.grow();
                 }
                 return id;
             };
-            if let Some((seen, first)) = self.firsts.get(index(id))
-                && *seen == tag
-                && values.get(index(*first)) == value
+            if let Some(first) = self.firsts.get(index(id))
+                && first.key == key
+                && (value.len() <= SHORT || values.get(index(first.row)) == value)
             {
                 return id;
             }
+            self.misses += 1;
             at = (at + 1) & mask;
         }
     }
 
-    fn grow(&mut self, values: &impl ByteRows) {
+    fn grow(&mut self) {
         let len = self.slots.len() * 4;
         self.slots.clear();
         self.slots.resize(len, 0);
-        for (id, (_, row)) in self.firsts.iter().enumerate() {
-            let hash = hash_bytes(values.get(index(*row)));
-            let mut at = usize::try_from(hash & 0xffff_ffff).unwrap_or(0) & (len - 1);
+        for (id, first) in self.firsts.iter().enumerate() {
+            let mut at = first.key.slot() & (len - 1);
             while let Some(slot) = self.slots.get_mut(at) {
                 if *slot == 0 {
                     *slot = u32::try_from(id + 1).unwrap_or(u32::MAX);
@@ -131,31 +154,45 @@ fn index(id: u32) -> usize {
     usize::try_from(id).unwrap_or(usize::MAX)
 }
 
-fn high_half(hash: u64) -> u32 {
-    u32::try_from(hash >> 32).unwrap_or(0)
-}
-
 const M: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9];
 
-/// A hash of `bytes`; only compared with itself, never stored.
-fn hash_bytes(bytes: &[u8]) -> u64 {
-    let mut state = (bytes.len() as u64).wrapping_mul(M[2]) ^ M[0];
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        state = fold(state ^ u64::from_le_bytes(*word), M[0]);
+impl Key {
+    #[inline]
+    fn of(value: &[u8]) -> Self {
+        let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        let (low, high) = match (value.first_chunk::<8>(), value.last_chunk::<8>()) {
+            _ if value.len() > SHORT => hash_long(value),
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => match (value.first_chunk::<4>(), value.last_chunk::<4>()) {
+                (Some(first), Some(last)) => {
+                    (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)))
+                }
+                _ => (value.iter().fold(0, |acc, byte| acc << 8 | u64::from(*byte)), 0),
+            },
+        };
+        Self { low, high, len }
     }
-    // The last up to seven bytes, overlapping what was read where that is simpler.
-    let tail = match (rest, bytes.last_chunk::<8>(), bytes) {
-        ([], ..) => 0,
-        (_, Some(last), _) => u64::from_le_bytes(*last),
-        (_, None, [a, b, c, d, ..]) => {
-            let last = bytes.last_chunk::<4>().copied().unwrap_or_default();
-            u64::from(u32::from_le_bytes([*a, *b, *c, *d])) << 32
-                | u64::from(u32::from_le_bytes(last))
-        }
-        (_, None, short) => short.iter().fold(0, |acc, b| acc << 8 | u64::from(*b)),
-    };
-    fold(state ^ tail, M[1])
+
+    /// Where in a table of any size to look first.
+    #[inline]
+    fn slot(self) -> usize {
+        let hash = fold(self.low ^ M[0], self.high ^ M[1] ^ u64::from(self.len));
+        usize::try_from(hash & 0xffff_ffff).unwrap_or(0)
+    }
+}
+
+/// Two hashes of a value of more than eight bytes; only compared with themselves, never stored.
+fn hash_long(value: &[u8]) -> (u64, u64) {
+    let (words, _) = value.as_chunks::<8>();
+    let last = value.last_chunk::<8>().map_or(0, |last| u64::from_le_bytes(*last));
+    let mut low = M[2];
+    let mut high = last ^ M[0];
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        low = fold(low ^ word, M[0]);
+        high = fold(high ^ word, M[1]);
+    }
+    (fold(low ^ last, M[1]), high)
 }
 
 /// Both halves of the product, folded into one.

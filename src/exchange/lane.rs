@@ -21,7 +21,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 
 use crate::memory::{Held, Permit};
-use crate::partition::{Rows, Source, Stage};
+use crate::partition::{Room, Rows, Source, Stage};
 use crate::scratch::{Block, StoredBlock};
 
 /// Bytes that a stage of several rows never exceeds, so that 32-bit offsets hold for its strings.
@@ -110,6 +110,17 @@ pub(super) struct ToFetch {
     pub(super) needed: usize,
 }
 
+/// How a producer appends: less at once when memory is short.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask {
+    pub(super) most_rows: usize,
+    pub(super) room: Room,
+}
+
+impl Ask {
+    pub(super) const ALL: Self = Self { most_rows: usize::MAX, room: Room::Full };
+}
+
 /// What became of an append.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Appended {
@@ -185,28 +196,28 @@ impl Lane {
         !self.closed && !self.finished && !self.has_output(shape)
     }
 
-    /// Takes the first of `rows`, not more than `most` and not beyond the open window.
+    /// Takes the first of `rows`, as many as `ask` says and the open window takes.
     pub(super) fn append(
         &mut self,
         shape: &LaneShape,
         source: &Source,
         rows: Rows<'_>,
-        most: usize,
+        ask: Ask,
         credit: &mut Permit,
     ) -> Result<Appended> {
         if self.closed {
             return Ok(Appended::Closed);
         }
-        let mut count = rows.len().min(self.room(shape)).min(most.max(1));
+        let mut count = rows.len().min(self.room(shape)).min(ask.most_rows.max(1));
         let stage = self.stage.get_or_insert_with(|| Stage::new(&shape.schema, shape.batch_rows));
-        let mut growth = stage.growth(source, rows.split_at(count).0);
+        let mut growth = stage.growth(source, rows.split_at(count).0, ask.room);
         while growth > shape.batch_bytes && count > 1 {
             count /= 2;
-            growth = stage.growth(source, rows.split_at(count).0);
+            growth = stage.growth(source, rows.split_at(count).0, ask.room);
         }
         if stage.rows() > 0 && stage.row_bytes().saturating_add(growth) > MOST_STAGE_BYTES {
             self.flush(shape, true)?;
-            return self.append(shape, source, rows, most, credit);
+            return self.append(shape, source, rows, ask, credit);
         }
         if self.stage_permit.bytes() == 0 {
             growth += Stage::overhead_bytes(&shape.schema);
@@ -214,7 +225,7 @@ impl Lane {
         if growth > credit.bytes() {
             return Ok(Appended::Needs { bytes: growth, rows: count });
         }
-        stage.append(source, rows.split_at(count).0)?;
+        stage.append(source, rows.split_at(count).0, ask.room)?;
         self.stage_permit.move_from(credit, growth);
         let full = self.open_window_rows + stage.rows() >= shape.batch_rows
             || self.open_window_bytes + stage.row_bytes() >= shape.batch_bytes;

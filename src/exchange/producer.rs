@@ -10,10 +10,10 @@ use datafusion::physical_plan::metrics::ScopedTimerGuard;
 use futures::{FutureExt, StreamExt};
 
 use super::Exchange;
-use super::lane::Appended;
+use super::lane::{Appended, Ask};
 use super::pressure::Relief;
 use crate::memory::{Permit, WORKING_SET_BYTES};
-use crate::partition::{Routed, Router, Rows, Source};
+use crate::partition::{Room, Routed, Router, Rows, Source};
 
 /// Least bytes that a producer asks the pool for at once.
 const CREDIT_BYTES: usize = 64 * 1024;
@@ -143,21 +143,25 @@ impl Exchange {
         mut rows: Rows<'_>,
         credit: &mut Credit<'_>,
     ) -> Result<()> {
-        let mut most = usize::MAX;
+        let mut ask = Ask::ALL;
         while !rows.is_empty() {
             let permit = &mut credit.permit;
             let appended =
-                self.with_lane(lane, |lane| lane.append(&self.shape, source, rows, most, permit));
+                self.with_lane(lane, |lane| lane.append(&self.shape, source, rows, ask, permit));
             match appended.unwrap_or(Ok(Appended::Closed))? {
                 Appended::Closed => return Ok(()),
                 Appended::Taken(count) => {
                     rows = rows.split_at(count).1;
-                    most = usize::MAX;
+                    ask.most_rows = usize::MAX;
                 }
+                Appended::Needs { bytes, .. } if self.try_extend(credit, bytes) => {}
+                // The pool refuses. Before others give way for it, the ask becomes modest.
+                Appended::Needs { .. } if ask.room == Room::Full => ask.room = Room::Lean,
                 Appended::Needs { bytes, rows: count } => {
-                    let slice = bytes > self.working_set_bytes() / 4 && count > 1;
-                    if !self.extend(credit, bytes, slice).await? {
-                        most = count / 2;
+                    if bytes > self.working_set_bytes() / 4 && count > 1 {
+                        ask.most_rows = count / 2;
+                    } else {
+                        self.extend(credit, bytes).await?;
                     }
                 }
             }
@@ -195,7 +199,7 @@ impl Exchange {
                 false => count,
             };
             let bytes = (all * count).div_ceil(batch.num_rows());
-            if credit.permit.bytes() < bytes && !self.extend(credit, bytes, true).await? {
+            if !self.try_extend(credit, bytes) {
                 let rows = Rows::Range { start, len: left };
                 return self.append(lane, source, rows, credit).await;
             }
@@ -222,42 +226,44 @@ impl Exchange {
         WORKING_SET_BYTES.min(self.plan.options.block_bytes)
     }
 
-    /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
-    /// With nothing left to spill the bytes are taken all the same, or false is returned when the
-    /// caller can do with fewer (`may_slice`).
-    async fn extend(&self, credit: &mut Credit<'_>, bytes: usize, may_slice: bool) -> Result<bool> {
+    /// Extends `credit` to at least `bytes` where the pool grants it.
+    fn try_extend(&self, credit: &mut Credit<'_>, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(credit.permit.bytes());
+        if missing == 0 {
+            return true;
+        }
         let ahead = (4 * missing).clamp(CREDIT_BYTES, MAX_CREDIT_BYTES).max(missing);
-        let permit = match self.ledger.try_reserve(ahead) {
-            Ok(permit) => Some(permit),
-            Err(_) => {
-                credit.timer.stop();
-                let permit = self.reserve_or_relieve(missing, may_slice).await;
-                credit.timer.restart();
-                permit?
-            }
-        };
-        Ok(permit.map(|permit| credit.permit.merge(permit)).is_some())
+        let granted = self.ledger.try_reserve(ahead).or_else(|_| self.ledger.try_reserve(missing));
+        granted.map(|permit| credit.permit.merge(permit)).is_ok()
     }
 
-    async fn reserve_or_relieve(&self, bytes: usize, may_slice: bool) -> Result<Option<Permit>> {
+    /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
+    /// With nothing left to spill the bytes are taken all the same.
+    async fn extend(&self, credit: &mut Credit<'_>, bytes: usize) -> Result<()> {
+        let missing = bytes.saturating_sub(credit.permit.bytes());
+        credit.timer.stop();
+        let permit = self.reserve_or_relieve(missing).await;
+        credit.timer.restart();
+        credit.permit.merge(permit?);
+        Ok(())
+    }
+
+    async fn reserve_or_relieve(&self, bytes: usize) -> Result<Permit> {
         loop {
             if let Ok(permit) = self.ledger.try_reserve(bytes) {
-                return Ok(Some(permit));
+                return Ok(permit);
             }
             // What the encoder and the disk need beside the rows does not shrink the runs.
             let spillable = self.spillable_bytes.load(Ordering::Relaxed);
             if spillable.saturating_add(bytes) <= self.working_set_bytes() {
-                break;
+                return Ok(self.ledger.force(bytes));
             }
             match self.relieve(bytes).await? {
-                Relief::Granted(permit) => return Ok(Some(permit)),
+                Relief::Granted(permit) => return Ok(permit),
                 Relief::Freed => {}
-                Relief::Nothing if may_slice => return Ok(None),
-                Relief::Nothing => break,
+                Relief::Nothing => return Ok(self.ledger.force(bytes)),
             }
         }
-        Ok(Some(self.ledger.force(bytes)))
     }
 }
 

@@ -18,4 +18,4 @@ mod stage;
 
 pub(crate) use router::{Routed, Router};
 pub(crate) use source::{Rows, Source};
-pub(crate) use stage::Stage;
+pub(crate) use stage::{Room, Stage};

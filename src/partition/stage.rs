@@ -11,6 +11,15 @@ use super::source::{Rows, Source};
 /// A stage that is this part full gets room for all its rows.
 const FULL_AT_ONCE: usize = 16;
 
+/// How much room a stage makes when it grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// For a full stage, where it is going to be one.
+    Full,
+    /// For little more than the rows that come: memory is short.
+    Lean,
+}
+
 /// Rows that one partition has so far, column by column, each gathered once from its batch.
 ///
 /// The stage owns all its bytes and knows them exactly: it grows only by what
@@ -59,17 +68,20 @@ impl Stage {
 
     /// Capacity in rows that takes `more`: what is needed while a partition gets few rows of a batch,
     /// room for a full stage at once when it gets many, so that they are copied once.
-    fn grown(&self, more: usize) -> usize {
+    fn grown(&self, more: usize, room: Room) -> usize {
         let needed = self.rows + more;
-        if needed > self.capacity && needed * FULL_AT_ONCE >= self.full {
-            return self.full.max(needed);
+        if needed <= self.capacity {
+            return self.capacity;
         }
-        next_capacity(self.rows, self.capacity, more)
+        match room {
+            Room::Full if needed * FULL_AT_ONCE >= self.full => self.full.max(needed),
+            _ => next_capacity(self.rows, self.capacity, more).min(self.full).max(needed),
+        }
     }
 
     /// Bytes by which the stage grows when it takes `rows` of `source`.
-    pub(crate) fn growth(&self, source: &Source, rows: Rows<'_>) -> usize {
-        let capacity = self.grown(rows.len());
+    pub(crate) fn growth(&self, source: &Source, rows: Rows<'_>, room: Room) -> usize {
+        let capacity = self.grown(rows.len(), room);
         let fixed = (capacity - self.capacity) * self.fixed_bits;
         let values: usize = self
             .columns
@@ -86,8 +98,8 @@ impl Stage {
     ///
     /// # Errors
     /// Those of Arrow's `take` for the types without a kernel of their own.
-    pub(crate) fn append(&mut self, source: &Source, rows: Rows<'_>) -> Result<()> {
-        let capacity = self.grown(rows.len());
+    pub(crate) fn append(&mut self, source: &Source, rows: Rows<'_>, room: Room) -> Result<()> {
+        let capacity = self.grown(rows.len(), room);
         if capacity > self.capacity {
             for column in &mut self.columns {
                 column.column.reserve_rows(capacity);

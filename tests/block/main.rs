@@ -1,11 +1,6 @@
 //! Blocks, as users of the crate see them.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed"
-)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests fail by panics")]
 
 mod golden;
 mod scratch_is_reused;

@@ -1,4 +1,4 @@
-#![allow(clippy::cast_possible_truncation, reason = "random numbers, and sizes of small inputs")]
+#![allow(clippy::cast_possible_truncation, reason = "small numbers that tests choose")]
 
 mod cases;
 mod corrupt;

@@ -76,7 +76,7 @@ impl Bench {
         let mut taken = Vec::new();
         let mut credit = self.ledger.empty();
         while !rest.is_empty() {
-            match self.lane.append(&self.shape, &source, rest, usize::MAX, &mut credit).unwrap() {
+            match self.lane.append(&self.shape, &source, rest, Ask::ALL, &mut credit).unwrap() {
                 Appended::Taken(count) => {
                     taken.push(count);
                     rest = rest.split_at(count).1;
