@@ -11,6 +11,8 @@
 //!                 items: Batch -> Blocks -> Stored            append
 //! ```
 
+mod item;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,6 +22,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 
+pub(super) use self::item::{Body, Item, Weight};
 use crate::memory::{Held, Permit};
 use crate::partition::{Room, Rows, Source, Stage};
 use crate::scratch::{Block, StoredBlock};
@@ -37,55 +40,6 @@ pub(super) struct LaneShape {
     pub(super) batch_bytes: usize,
     /// Whether every item is a window of its own: a merge does the batching.
     pub(super) eager: bool,
-}
-
-/// Rows in one of the three forms.
-#[derive(Debug)]
-pub(super) enum Body {
-    Batch(Arc<Held<RecordBatch>>),
-    Blocks(Vec<Arc<Held<Block>>>),
-    Stored {
-        blocks: Arc<Vec<StoredBlock>>,
-        fetched: Option<Vec<Arc<Held<Buffer>>>>,
-        _permit: Permit,
-    },
-}
-
-#[derive(Debug)]
-pub(super) struct Item {
-    pub(super) body: Body,
-    ends_window: bool,
-}
-
-/// Bytes held as Arrow rows, and bytes held as blocks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Weight {
-    pub(super) arrow: usize,
-    pub(super) blocks: usize,
-}
-
-impl Body {
-    fn weight(&self) -> Weight {
-        match self {
-            Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },
-            Body::Blocks(blocks) => {
-                Weight { arrow: 0, blocks: blocks.iter().map(|block| block.bytes()).sum() }
-            }
-            Body::Stored { .. } => Weight::default(),
-        }
-    }
-}
-
-impl Weight {
-    fn add(&mut self, more: Weight) {
-        self.arrow += more.arrow;
-        self.blocks += more.blocks;
-    }
-
-    fn sub(&mut self, less: Weight) {
-        self.arrow -= less.arrow;
-        self.blocks -= less.blocks;
-    }
 }
 
 /// What a consumer finds.

@@ -6,7 +6,7 @@
 //! | `repartition_time` | placement of rows and gathering them by partition |
 //! | `spill_count` | runs written to scratch files |
 //! | `spilled_rows` | rows written |
-//! | `spilled_raw_bytes` | bytes of those rows before the codec |
+//! | `spilled_raw_bytes` | Arrow bytes of those rows, each buffer for the part in use |
 //! | `spilled_bytes` | bytes of their segments in scratch files |
 //! | `encoded_rows` | rows turned into blocks, whether or not they were written |
 //! | `encode_time` | encoding and compressing blocks |

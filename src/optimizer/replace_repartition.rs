@@ -41,7 +41,7 @@ impl PhysicalOptimizerRule for ReplaceRepartition {
             let Some(stock) = node.downcast_ref::<RepartitionExec>() else {
                 return Ok(Transformed::no(node));
             };
-            if let Some(reason) = why_not(stock) {
+            if let Some(reason) = why_not_stock(stock) {
                 log::debug!("RepartitionExec stays: {reason}");
                 return Ok(Transformed::no(node));
             }
@@ -60,8 +60,15 @@ impl PhysicalOptimizerRule for ReplaceRepartition {
     }
 }
 
-/// Why the rule leaves `stock` in the plan; `None` when it swaps it.
-pub fn why_not(stock: &RepartitionExec) -> Option<String> {
+/// Why the rule leaves `node` as it is; `None` when it swaps it.
+pub fn why_not(node: &dyn ExecutionPlan) -> Option<String> {
+    match node.downcast_ref::<RepartitionExec>() {
+        Some(stock) => why_not_stock(stock),
+        None => Some(format!("{} is not a RepartitionExec", node.name())),
+    }
+}
+
+fn why_not_stock(stock: &RepartitionExec) -> Option<String> {
     if stock.properties().boundedness.is_unbounded() {
         return Some(
             "the input is unbounded, and rows of full batches only would leave".to_owned(),

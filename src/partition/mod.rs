@@ -11,10 +11,12 @@
 //! ```
 
 mod column;
+mod pieces;
 mod retype;
 mod router;
 mod source;
 mod stage;
+mod values;
 
 pub(crate) use router::{Routed, Router};
 pub(crate) use source::{Rows, Source};

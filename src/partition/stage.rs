@@ -5,7 +5,8 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 
-use super::column::{Column, Finished, gather_bits, next_capacity};
+use super::column::{Column, gather_bits, next_capacity};
+use super::pieces::Finished;
 use super::source::{Rows, Source};
 
 /// A stage that is this part full gets room for all its rows.

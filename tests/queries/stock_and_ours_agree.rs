@@ -53,7 +53,7 @@ async fn queries_with_big_shuffles_with_every_codec_and_memory() {
 async fn tpcds_queries_with_changing_codecs_and_memory() {
     let some = |number: usize, partitions: usize| {
         let codec = CODECS[(number + partitions.trailing_zeros() as usize) % CODECS.len()];
-        vec![Exchange::Ours { codec, bytes: TINY_BYTES }]
+        [AMPLE_BYTES, TINY_BYTES].map(|bytes| Exchange::Ours { codec, bytes }).to_vec()
     };
     let totals = check("tpcds", some).await.unwrap();
     assert!(totals.exchanges >= 1_000 && totals.spilled >= 50, "{totals:?}");

@@ -1,0 +1,58 @@
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+
+use crate::memory::{Held, Permit};
+use crate::scratch::{Block, StoredBlock};
+
+/// Rows in one of the three forms.
+#[derive(Debug)]
+pub(in crate::exchange) enum Body {
+    Batch(Arc<Held<RecordBatch>>),
+    Blocks(Vec<Arc<Held<Block>>>),
+    Stored {
+        blocks: Arc<Vec<StoredBlock>>,
+        fetched: Option<Vec<Arc<Held<Buffer>>>>,
+        _permit: Permit,
+    },
+}
+
+/// Rows of a lane that change their form together.
+#[derive(Debug)]
+pub(in crate::exchange) struct Item {
+    pub(in crate::exchange) body: Body,
+    /// Whether its window ends with this item.
+    pub(super) ends_window: bool,
+}
+
+/// Bytes held as Arrow rows, and bytes held as blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::exchange) struct Weight {
+    pub(in crate::exchange) arrow: usize,
+    pub(in crate::exchange) blocks: usize,
+}
+
+impl Body {
+    pub(super) fn weight(&self) -> Weight {
+        match self {
+            Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },
+            Body::Blocks(blocks) => {
+                Weight { arrow: 0, blocks: blocks.iter().map(|block| block.bytes()).sum() }
+            }
+            Body::Stored { .. } => Weight::default(),
+        }
+    }
+}
+
+impl Weight {
+    pub(super) fn add(&mut self, more: Weight) {
+        self.arrow += more.arrow;
+        self.blocks += more.blocks;
+    }
+
+    pub(super) fn sub(&mut self, less: Weight) {
+        self.arrow -= less.arrow;
+        self.blocks -= less.blocks;
+    }
+}
