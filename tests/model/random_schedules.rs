@@ -19,11 +19,24 @@ fn config(cases: u32, seed: u64) -> ProptestConfig {
     config
 }
 
+/// What a merge says when its batches do not fit what it may take of a full pool.
+const TIGHT_MERGE: &str = "for the batches it merges, beyond the";
+
+/// Least bytes of the batches that are merged, by the module's policy; with a smaller option a merge
+/// holds many batches of few rows, and may need more than a full pool lets it take.
+const LEAST_MERGE_BATCH_BYTES: usize = 8 * 1024;
+
+fn too_tight(case: &Case) -> bool {
+    case.preserve_order && case.batch_bytes.min(case.block_bytes) < LEAST_MERGE_BATCH_BYTES
+}
+
 fn run(case: &Case, drive: impl FnOnce(&Case, &World) -> Vec<crate::drive::Received>) {
     let world = World::new(case);
     let received = drive(case, &world);
     let fails = matches!(case.ending, Ending::Error | Ending::Panic);
-    check(case, &world, &received, |message| fails && message.contains(SCRIPTED));
+    check(case, &world, &received, |message| {
+        (fails && message.contains(SCRIPTED)) || (too_tight(case) && message.contains(TIGHT_MERGE))
+    });
     if fails {
         let ended = received.iter().position(|received| received.end == End::Ended);
         assert_eq!(ended, None, "an output that has no error");

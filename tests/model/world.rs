@@ -95,7 +95,7 @@ impl World {
                 Input::new(maker.schema(), events)
             })
             .collect();
-        let scratch = TempDir::new().unwrap();
+        let scratch = scratch_directory();
         let (disk, faulty) = disk(case, &scratch);
         let pool = Arc::new(ScriptedPool::new(case.refusals, case.seed));
         let runtime = RuntimeEnvBuilder::new()
@@ -259,6 +259,11 @@ fn expect(
         }
     }
     expected
+}
+
+/// A directory in memory where the system has one: these tests make files by the thousand.
+fn scratch_directory() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
 fn disk(case: &Case, scratch: &TempDir) -> (DiskManagerBuilder, Option<Arc<FaultyDisk>>) {
