@@ -1,6 +1,6 @@
 //! Typed append kernels: the rows that one column of a partition has so far.
 
-use arrow::array::{ArrayData, BooleanBufferBuilder, make_array};
+use arrow::array::{ArrayData, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{
     ArrowNativeType, BinaryType, BinaryViewType, DataType, IntervalDayTime, IntervalMonthDayNano,
@@ -8,12 +8,10 @@ use arrow::datatypes::{
 };
 use datafusion::common::Result;
 
+use super::bits::Bits;
 use super::pieces::{Finished, Pieces};
 use super::source::{Rows, SourceColumn};
 use super::values::{Strings, Views};
-
-/// Values gathered before they are copied to their place.
-const GATHER_ROWS: usize = 1024;
 
 /// What a column holds beside its fixed bytes per row.
 pub(super) enum Column {
@@ -25,7 +23,7 @@ pub(super) enum Column {
     Fixed32(Vec<i256>),
     DayTime(Vec<IntervalDayTime>),
     MonthDayNano(Vec<IntervalMonthDayNano>),
-    Bits(BooleanBufferBuilder),
+    Bits(Bits),
     FixedBytes { width: usize, values: Vec<u8> },
     Bytes32(Strings<i32>),
     Bytes64(Strings<i64>),
@@ -52,7 +50,7 @@ macro_rules! for_fixed {
 impl Column {
     pub(super) fn new(data_type: &DataType) -> Self {
         match data_type {
-            DataType::Boolean => Column::Bits(BooleanBufferBuilder::new(0)),
+            DataType::Boolean => Column::Bits(Bits::default()),
             DataType::Utf8 | DataType::Binary => Column::Bytes32(Strings::default()),
             DataType::LargeUtf8 | DataType::LargeBinary => Column::Bytes64(Strings::default()),
             DataType::Utf8View | DataType::BinaryView => Column::Views(Views::default()),
@@ -114,7 +112,7 @@ impl Column {
     /// Makes room for `capacity` rows in all.
     pub(super) fn reserve_rows(&mut self, capacity: usize) {
         for_fixed!(self, values => reserve_to(values, capacity), _ => match self {
-            Column::Bits(bits) => bits.reserve(capacity.saturating_sub(bits.len())),
+            Column::Bits(bits) => bits.reserve(capacity),
             Column::FixedBytes { width, values } => reserve_to(values, *width * capacity),
             Column::Bytes32(strings) => strings.reserve_rows(capacity),
             Column::Bytes64(strings) => strings.reserve_rows(capacity),
@@ -131,7 +129,7 @@ impl Column {
                     source.data.offset(),
                     source.data.len(),
                 );
-                gather_bits(bits, &values, rows);
+                bits.gather(&values, rows);
             }
             Column::FixedBytes { width, values } => gather_bytes(values, *width, source, rows),
             Column::Bytes32(strings) => strings.append(source, rows),
@@ -200,16 +198,7 @@ fn gather<T: ArrowNativeType>(values: &mut Vec<T>, source: &SourceColumn, rows: 
     match rows {
         Rows::Range { start, len } => values.extend_from_slice(&from[start..start + len]),
         Rows::Index(rows) => {
-            // Gathered in the nearest cache, then copied in one go: a large copy need not read the
-            // lines that it writes.
-            let mut near = [T::default(); GATHER_ROWS];
-            for chunk in rows.chunks(GATHER_ROWS) {
-                let near = &mut near[..chunk.len()];
-                for (value, &row) in near.iter_mut().zip(chunk) {
-                    *value = from[row as usize];
-                }
-                values.extend_from_slice(near);
-            }
+            values.extend(rows.iter().map(|&row| from[row as usize]));
         }
     }
 }
@@ -225,28 +214,5 @@ fn gather_bytes(values: &mut Vec<u8>, width: usize, source: &SourceColumn, rows:
         Rows::Index(_) => rows.for_each(|row| {
             values.extend_from_slice(&from[row * width..(row + 1) * width]);
         }),
-    }
-}
-
-/// Appends the bits of `rows`, 64 at a time.
-#[expect(clippy::indexing_slicing, reason = "row numbers come from the batch of the column")]
-pub(super) fn gather_bits(bits: &mut BooleanBufferBuilder, from: &BooleanBuffer, rows: Rows<'_>) {
-    match rows {
-        Rows::Range { start, len } => bits.append_buffer(&from.slice(start, len)),
-        Rows::Index(rows) => {
-            let (bytes, offset) = (from.values(), from.offset());
-            let mut words = [0_u64; GATHER_ROWS / 64];
-            for chunk in rows.chunks(GATHER_ROWS) {
-                for (word, rows) in words.iter_mut().zip(chunk.chunks(64)) {
-                    *word = 0;
-                    for (at, &row) in rows.iter().enumerate() {
-                        let bit = offset + row as usize;
-                        *word |= u64::from(bytes[bit / 8] >> (bit % 8) & 1) << at;
-                    }
-                }
-                let packed = words.map(u64::to_le_bytes);
-                bits.append_packed_range(0..chunk.len(), packed.as_flattened());
-            }
-        }
     }
 }

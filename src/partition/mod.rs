@@ -10,6 +10,7 @@
 //!                                     Source (typed columns) -> Stage::append -> Stage::finish
 //! ```
 
+mod bits;
 mod column;
 mod pieces;
 mod retype;

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 
-use super::column::{Column, gather_bits, next_capacity};
+use super::bits::Bits;
+use super::column::{Column, next_capacity};
 use super::pieces::Finished;
 use super::source::{Rows, Source};
 
@@ -37,7 +38,7 @@ pub(crate) struct Stage {
 
 struct StageColumn {
     column: Column,
-    nulls: Option<BooleanBufferBuilder>,
+    nulls: Option<Bits>,
 }
 
 impl Stage {
@@ -109,7 +110,8 @@ impl Stage {
         }
         for (column, source) in self.columns.iter_mut().zip(&source.columns) {
             if !column.column.carries_validity() {
-                append_validity(&mut column.nulls, self.rows, source.data.nulls(), rows);
+                let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
+                append_validity(&mut column.nulls, self.rows, self.capacity, nulls, rows);
             }
             column.column.append(source, rows)?;
         }
@@ -169,21 +171,23 @@ fn to_batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Re
 }
 
 fn append_validity(
-    bits: &mut Option<BooleanBufferBuilder>,
+    bits: &mut Option<Bits>,
     before: usize,
+    capacity: usize,
     nulls: Option<&NullBuffer>,
     rows: Rows<'_>,
 ) {
     match (nulls, &mut *bits) {
         (None, None) => {}
-        (None, Some(bits)) => bits.append_n(rows.len(), true),
+        (None, Some(bits)) => bits.append_ones(rows.len()),
         (Some(nulls), _) => {
             let bits = bits.get_or_insert_with(|| {
-                let mut bits = BooleanBufferBuilder::new(before + rows.len());
-                bits.append_n(before, true);
+                let mut bits = Bits::default();
+                bits.reserve(capacity);
+                bits.append_ones(before);
                 bits
             });
-            gather_bits(bits, nulls.inner(), rows);
+            bits.gather(nulls.inner(), rows);
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Bits of a column, appended by the word.
+
+use arrow::buffer::{BooleanBuffer, Buffer};
+
+use super::source::Rows;
+
+/// Bits in words of 64, least significant first; those beyond `len` are zero.
+#[derive(Default)]
+pub(super) struct Bits {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Bits {
+    /// Makes room for `capacity` bits in all.
+    pub(super) fn reserve(&mut self, capacity: usize) {
+        let words = capacity.div_ceil(64);
+        self.words.reserve_exact(words.saturating_sub(self.words.len()));
+    }
+
+    /// Appends the lowest `count` bits of `word`, at most 64; the others are zero.
+    #[inline]
+    fn push(&mut self, word: u64, count: usize) {
+        let used = self.len % 64;
+        match self.words.last_mut().filter(|_| used > 0) {
+            None => self.words.push(word),
+            Some(last) => {
+                *last |= word << used;
+                if used + count > 64 {
+                    self.words.push(word >> (64 - used));
+                }
+            }
+        }
+        self.len += count;
+    }
+
+    /// Appends `count` ones.
+    pub(super) fn append_ones(&mut self, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(64);
+            self.push(u64::MAX >> (64 - some), some);
+            left -= some;
+        }
+    }
+
+    /// Appends the bits of `rows`.
+    #[expect(clippy::indexing_slicing, reason = "row numbers come from the batch of the column")]
+    pub(super) fn gather(&mut self, from: &BooleanBuffer, rows: Rows<'_>) {
+        match rows {
+            Rows::Range { start, len } => {
+                let part = from.slice(start, len);
+                let chunks = part.bit_chunks();
+                chunks.iter().for_each(|word| self.push(word, 64));
+                if chunks.remainder_len() > 0 {
+                    self.push(chunks.remainder_bits(), chunks.remainder_len());
+                }
+            }
+            Rows::Index(rows) => {
+                let (bytes, offset) = (from.values(), from.offset());
+                for rows in rows.chunks(64) {
+                    let mut word = 0;
+                    for (at, &row) in rows.iter().enumerate() {
+                        let bit = offset + row as usize;
+                        word |= u64::from(bytes[bit / 8] >> (bit % 8) & 1) << at;
+                    }
+                    self.push(word, rows.len());
+                }
+            }
+        }
+    }
+
+    /// The bits appended so far; none are left.
+    pub(super) fn finish(&mut self) -> BooleanBuffer {
+        let len = std::mem::take(&mut self.len);
+        BooleanBuffer::new(Buffer::from_vec(std::mem::take(&mut self.words)), 0, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bits_arrive_in_order(
+            parts in prop::collection::vec(
+                (prop::collection::vec(any::<bool>(), 1..300), 0_usize..70, 0_u8..3),
+                0..12,
+            ),
+        ) {
+            let mut bits = Bits::default();
+            let mut expected = Vec::new();
+            for (values, skip, how) in parts {
+                let start = skip.min(values.len() - 1);
+                let from = BooleanBuffer::from(values.as_slice()).slice(start, values.len() - start);
+                let values = &values[start..];
+                match how {
+                    0 => {
+                        bits.reserve(expected.len() + values.len());
+                        bits.append_ones(values.len());
+                        expected.extend(values.iter().map(|_| true));
+                    }
+                    1 => {
+                        bits.gather(&from, Rows::Range { start: 0, len: values.len() });
+                        expected.extend(values);
+                    }
+                    _ => {
+                        let rows: Vec<u32> = (0_u32..).zip(values).map(|(row, _)| row).rev().collect();
+                        bits.gather(&from, Rows::Index(&rows));
+                        expected.extend(values.iter().rev());
+                    }
+                }
+            }
+            let found = bits.finish();
+            prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+            prop_assert!(bits.finish().is_empty());
+        }
+    }
+}
