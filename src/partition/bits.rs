@@ -108,7 +108,8 @@ mod tests {
                         expected.extend(values);
                     }
                     _ => {
-                        let rows: Vec<u32> = (0_u32..).zip(values).map(|(row, _)| row).rev().collect();
+                        let count = u32::try_from(values.len()).unwrap();
+                        let rows: Vec<u32> = (0..count).rev().collect();
                         bits.gather(&from, Rows::Index(&rows));
                         expected.extend(values.iter().rev());
                     }
