@@ -154,6 +154,14 @@ fn x2_spill_files_are_written_back() {
                     let expected = text(partition, "raw_stream_sha256");
                     assert_eq!(raw_stream_sha256(&bytes, file), expected, "{name}");
                 }
+                let blocks_known = matches!(codec(file), Codec::Snappy | Codec::Lz4);
+                if blocks_known && mode == WriteMode::Unbuffered {
+                    let start = size(partition, "start_offset");
+                    let end = start + size(partition, "part_length");
+                    let golden = blocks(codec(file), body(&read(name)[start..end]));
+                    assert_eq!(blocks(codec(file), body(&bytes)), golden, "{name}");
+                    assert_eq!(golden, expected_blocks(list(partition, "blocks")), "{name}");
+                }
                 data.extend_from_slice(&bytes);
             }
             let mut index = vec![];
