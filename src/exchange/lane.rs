@@ -24,7 +24,7 @@ use datafusion::common::{DataFusionError, Result};
 
 pub(super) use self::item::{Body, Item, Weight};
 use crate::memory::{Held, Permit};
-use crate::partition::{Room, Rows, Source, Stage};
+use crate::partition::{GroupedValidity, Room, Rows, Source, Stage};
 use crate::scratch::{Block, StoredBlock};
 
 /// Bytes that a stage of several rows never exceeds, so that 32-bit offsets hold for its strings.
@@ -159,6 +159,27 @@ impl Lane {
         ask: Ask,
         credit: &mut Permit,
     ) -> Result<Appended> {
+        let prepared = self.prepare(shape, source, rows, ask, credit)?;
+        if let Appended::Taken(count) = prepared {
+            let rows = rows.split_at(count).0;
+            for index in 0..source.columns() {
+                self.append_column(index, source, rows, None)?;
+            }
+            self.appended(shape, count)?;
+        }
+        Ok(prepared)
+    }
+
+    /// Makes room for the first of `rows`, as many as `ask` says and the open window takes. Those
+    /// are then appended column by column, and [`appended`](Self::appended) ends it.
+    pub(super) fn prepare(
+        &mut self,
+        shape: &LaneShape,
+        source: &Source,
+        rows: Rows<'_>,
+        ask: Ask,
+        credit: &mut Permit,
+    ) -> Result<Appended> {
         if self.closed {
             return Ok(Appended::Closed);
         }
@@ -171,7 +192,7 @@ impl Lane {
         }
         if stage.rows() > 0 && stage.row_bytes().saturating_add(growth) > MOST_STAGE_BYTES {
             self.flush(shape, true)?;
-            return self.append(shape, source, rows, ask, credit);
+            return self.prepare(shape, source, rows, ask, credit);
         }
         if self.stage_permit.bytes() == 0 {
             growth += Stage::overhead_bytes(&shape.schema);
@@ -179,14 +200,33 @@ impl Lane {
         if growth > credit.bytes() {
             return Ok(Appended::Needs { bytes: growth, rows: count });
         }
-        stage.append(source, rows.split_at(count).0, ask.room)?;
+        stage.make_room(count, ask.room);
         self.stage_permit.move_from(credit, growth);
+        Ok(Appended::Taken(count))
+    }
+
+    /// Appends column `index` of the rows that were prepared for. `valid` is as for
+    /// [`Stage::append_column`].
+    pub(super) fn append_column(
+        &mut self,
+        index: usize,
+        source: &Source,
+        rows: Rows<'_>,
+        valid: Option<(&GroupedValidity, usize)>,
+    ) -> Result<()> {
+        self.stage.as_mut().map_or(Ok(()), |stage| stage.append_column(index, source, rows, valid))
+    }
+
+    /// All columns have taken the `count` rows that were prepared for.
+    pub(super) fn appended(&mut self, shape: &LaneShape, count: usize) -> Result<()> {
+        let Some(stage) = &mut self.stage else { return Ok(()) };
+        stage.appended(count);
         let full = self.open_window_rows + stage.rows() >= shape.batch_rows
             || self.open_window_bytes + stage.row_bytes() >= shape.batch_bytes;
         if full || (shape.eager && self.wanted) {
             self.flush(shape, full)?;
         }
-        Ok(Appended::Taken(count))
+        Ok(())
     }
 
     /// Rows that a batch of its own may have to pass through without a copy: those that the open

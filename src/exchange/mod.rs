@@ -22,14 +22,16 @@
 
 mod consumer;
 mod gate;
+mod gather;
 mod lane;
 mod metrics;
 mod pressure;
 mod producer;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
@@ -37,7 +39,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::Partitioning;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use self::consumer::LaneStream;
 pub(crate) use self::metrics::ExchangeMetrics;
@@ -87,6 +89,43 @@ struct LaneCell {
     lane: Mutex<Lane>,
     arrow_bytes: AtomicUsize,
     block_bytes: AtomicUsize,
+}
+
+/// A lane under its lock; when it is dropped, what others see of the lane is settled and its
+/// consumer woken.
+struct LockedLane<'a> {
+    exchange: &'a Exchange,
+    index: usize,
+    cell: &'a LaneCell,
+    /// `None` once it is unlocked.
+    lane: Option<MutexGuard<'a, Lane>>,
+}
+
+impl Deref for LockedLane<'_> {
+    type Target = Lane;
+
+    #[expect(clippy::expect_used, reason = "only drop unlocks it")]
+    fn deref(&self) -> &Lane {
+        self.lane.as_deref().expect("a lane under its lock")
+    }
+}
+
+impl DerefMut for LockedLane<'_> {
+    #[expect(clippy::expect_used, reason = "only drop unlocks it")]
+    fn deref_mut(&mut self) -> &mut Lane {
+        self.lane.as_deref_mut().expect("a lane under its lock")
+    }
+}
+
+impl Drop for LockedLane<'_> {
+    fn drop(&mut self) {
+        let Some(mut lane) = self.lane.take() else { return };
+        let waiter = self.exchange.settle(self.index, self.cell, &mut lane);
+        drop(lane);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
 }
 
 impl std::fmt::Debug for Exchange {
@@ -186,12 +225,20 @@ impl Exchange {
         self.gates.get(lane.checked_div(self.outputs)?)
     }
 
-    /// Works on a lane under its lock, then settles what others see of it: backpressure, bytes held,
-    /// and the consumer if there is something for it.
+    /// Works on a lane under its lock, then settles what others see of it.
     fn with_lane<T>(&self, index: usize, work: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+        let mut lane = self.lock_lane(index)?;
+        Some(work(&mut lane))
+    }
+
+    fn lock_lane(&self, index: usize) -> Option<LockedLane<'_>> {
         let cell = self.lanes.get(index)?;
-        let mut lane = cell.lane.lock();
-        let result = work(&mut lane);
+        Some(LockedLane { exchange: self, index, cell, lane: Some(cell.lane.lock()) })
+    }
+
+    /// Settles what others see of a lane: backpressure, bytes held, and the consumer if there is
+    /// something for it. Returns its waker.
+    fn settle(&self, index: usize, cell: &LaneCell, lane: &mut Lane) -> Option<Waker> {
         let Weight { arrow, blocks } = lane.weight();
         let less = cell.arrow_bytes.swap(arrow, Ordering::Relaxed)
             + cell.block_bytes.swap(blocks, Ordering::Relaxed);
@@ -209,12 +256,7 @@ impl Exchange {
             }
         }
         let ready = lane.has_output(&self.shape) && !lane.fetching || lane.is_done();
-        let waiter = if ready { lane.waiter.take() } else { None };
-        drop(lane);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
-        Some(result)
+        if ready { lane.waiter.take() } else { None }
     }
 
     /// What lane `index` has for its consumer; registers the consumer where that is nothing.

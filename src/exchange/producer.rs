@@ -123,20 +123,13 @@ impl Exchange {
                 }
             }
             Routed::Grouped(grouped) => {
-                // Producers start at different partitions, to meet at few locks.
-                let count = grouped.len();
-                let start = input * count / self.inputs.max(1);
-                for index in (start..count).chain(0..start) {
-                    let (partition, rows) = grouped.run(index);
-                    self.append(first + partition, &source, Rows::Index(rows), credit).await?;
-                }
-                Ok(())
+                self.deliver_grouped(first, input, &source, &grouped, credit).await
             }
         }
     }
 
     /// Gathers `rows` into the stage of a lane.
-    async fn append(
+    pub(super) async fn append(
         &self,
         lane: usize,
         source: &Source,
@@ -227,7 +220,7 @@ impl Exchange {
     }
 
     /// Extends `credit` to at least `bytes` where the pool grants it.
-    fn try_extend(&self, credit: &mut Credit<'_>, bytes: usize) -> bool {
+    pub(super) fn try_extend(&self, credit: &mut Credit<'_>, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(credit.permit.bytes());
         if missing == 0 {
             return true;
@@ -269,8 +262,8 @@ impl Exchange {
 
 /// What a producer has reserved for the batch in hand, and the time it works on it; waiting for
 /// memory is not part of that.
-struct Credit<'a> {
-    permit: Permit,
+pub(super) struct Credit<'a> {
+    pub(super) permit: Permit,
     timer: ScopedTimerGuard<'a>,
 }
 

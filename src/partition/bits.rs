@@ -44,6 +44,19 @@ impl Bits {
         }
     }
 
+    /// Appends bits `start..start + len` of `words`.
+    pub(super) fn append_range(&mut self, words: &[u64], start: usize, len: usize) {
+        let (mut at, end) = (start, start + len);
+        while at < end {
+            let some = (end - at).min(64);
+            let word = |index: usize| words.get(index).copied().unwrap_or(0);
+            let low = word(at / 64) >> (at % 64);
+            let high = if at % 64 == 0 { 0 } else { word(at / 64 + 1) << (64 - at % 64) };
+            self.push((low | high) & (u64::MAX >> (64 - some)), some);
+            at += some;
+        }
+    }
+
     /// Appends the bits of `rows`.
     #[expect(clippy::indexing_slicing, reason = "row numbers come from the batch of the column")]
     pub(super) fn gather(&mut self, from: &BooleanBuffer, rows: Rows<'_>) {
@@ -87,7 +100,7 @@ mod tests {
         #[test]
         fn bits_arrive_in_order(
             parts in prop::collection::vec(
-                (prop::collection::vec(any::<bool>(), 1..300), 0_usize..70, 0_u8..3),
+                (prop::collection::vec(any::<bool>(), 1..300), 0_usize..70, 0_u8..4),
                 0..12,
             ),
         ) {
@@ -102,6 +115,17 @@ mod tests {
                         bits.reserve(expected.len() + values.len());
                         bits.append_ones(values.len());
                         expected.extend(values.iter().map(|_| true));
+                    }
+                    3 => {
+                        let mut words = vec![0; values.len().div_ceil(64) + 1];
+                        for at in from.set_indices().map(|at| at + start % 64) {
+                            if at / 64 >= words.len() {
+                                words.push(0);
+                            }
+                            words[at / 64] |= 1 << (at % 64);
+                        }
+                        bits.append_range(&words, start % 64, values.len());
+                        expected.extend(values);
                     }
                     1 => {
                         bits.gather(&from, Rows::Range { start: 0, len: values.len() });

@@ -19,6 +19,6 @@ mod source;
 mod stage;
 mod values;
 
-pub(crate) use router::{Routed, Router};
+pub(crate) use router::{Grouped, Routed, Router};
 pub(crate) use source::{Rows, Source};
-pub(crate) use stage::{Room, Stage};
+pub(crate) use stage::{GroupedValidity, Room, Stage};

@@ -22,6 +22,7 @@ pub(crate) enum Routed<'a> {
 pub(crate) struct Grouped<'a> {
     order: &'a [u32],
     runs: &'a [Run],
+    places: &'a [u32],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +33,30 @@ struct Run {
 }
 
 impl<'a> Grouped<'a> {
-    /// Number of partitions that have rows.
-    pub(crate) fn len(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// The partition and the row numbers of run `index`, which is below [`len`](Self::len).
+    /// The partition and the row numbers of run `index`.
     #[expect(clippy::indexing_slicing, reason = "runs are made with their order")]
     pub(crate) fn run(&self, index: usize) -> (usize, &'a [u32]) {
         let run = self.runs[index];
         (run.partition, &self.order[run.start..run.end])
+    }
+
+    /// The runs in the order of their partitions.
+    #[expect(clippy::indexing_slicing, reason = "the indices are below the number of runs")]
+    pub(crate) fn by_partition(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.runs.len()).collect();
+        order.sort_unstable_by_key(|&index| self.runs[index].partition);
+        order
+    }
+
+    /// The place of every row in the grouped order.
+    pub(crate) fn places(&self) -> &'a [u32] {
+        self.places
+    }
+
+    /// Where run `index` starts in the grouped order.
+    #[expect(clippy::indexing_slicing, reason = "the index is below the number of runs")]
+    pub(crate) fn start(&self, index: usize) -> usize {
+        self.runs[index].start
     }
 }
 
@@ -57,6 +72,7 @@ pub(crate) struct Router {
     ids: Vec<u32>,
     counts: Vec<u32>,
     order: Vec<u32>,
+    places: Vec<u32>,
     runs: Vec<Run>,
 }
 
@@ -102,6 +118,7 @@ impl Router {
             ids: Vec::new(),
             counts: vec![0; partitions],
             order: Vec::new(),
+            places: Vec::new(),
             runs: Vec::new(),
         })
     }
@@ -132,7 +149,11 @@ impl Router {
         self.group();
         Ok(match self.runs.as_slice() {
             [only] => Routed::Whole(only.partition),
-            runs => Routed::Grouped(Grouped { order: &self.order, runs }),
+            runs => Routed::Grouped(Grouped {
+                order: &self.order,
+                runs,
+                places: &self.places,
+            }),
         })
     }
 
@@ -155,9 +176,11 @@ impl Router {
             start += count;
         }
         self.order.resize(self.ids.len(), 0);
+        self.places.clear();
         for (row, &id) in self.ids.iter().enumerate() {
             let cursor = &mut self.counts[id as usize];
             self.order[*cursor as usize] = to_u32(row);
+            self.places.push(*cursor);
             *cursor += 1;
         }
         for run in &self.runs {

@@ -1,8 +1,13 @@
 use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 
+use super::column::Column;
 use super::retype::retype;
+
+/// Bytes that memory gives at once.
+const CACHE_LINE: usize = 64;
 
 /// Rows of a batch, by number or as a range.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +104,32 @@ impl Source {
         let arrays = self.columns.iter().map(|column| ArrayRef::clone(&column.array)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options)?)
+    }
+
+    /// Reads column `index` once in order where its rows have a fixed width: gathers that follow
+    /// jump from row to row, and the memory behind them is better fetched as a stream.
+    pub(crate) fn fetch(&self, index: usize) {
+        let Some(column) = self.columns.get(index) else { return };
+        let Some(width) = column.data.data_type().primitive_width() else { return };
+        let start = column.data.offset() * width;
+        let values = column.data.buffers().first().map(Buffer::as_slice).unwrap_or_default();
+        let values = values.get(start..start + self.rows * width).unwrap_or_default();
+        std::hint::black_box(values.iter().step_by(CACHE_LINE).fold(0, |seen, byte| seen ^ byte));
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Nulls of column `index` where they are few, so that it is cheaper to go through them one by
+    /// one than to gather the bits of all rows.
+    pub(crate) fn few_nulls(&self, index: usize) -> Option<&NullBuffer> {
+        let column = self.columns.get(index)?;
+        if Column::new(column.array.data_type()).carries_validity() {
+            return None;
+        }
+        let nulls = column.data.nulls()?;
+        (1..=self.rows / 4).contains(&nulls.null_count()).then_some(nulls)
     }
 
     pub(crate) fn all_rows(&self) -> Rows<'static> {

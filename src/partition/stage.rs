@@ -36,6 +36,39 @@ pub(crate) struct Stage {
     fixed_bits: usize,
 }
 
+/// Validity of one column of a batch, in the order of its rows by partition.
+#[derive(Debug, Default)]
+pub(crate) struct GroupedValidity {
+    words: Vec<u64>,
+}
+
+impl GroupedValidity {
+    /// That of column `index` of `source`, if it has nulls that are so few that this is cheaper than
+    /// a gather of the bits of all rows. `places` are those of the rows in the grouped order.
+    #[expect(clippy::indexing_slicing, reason = "every row of the batch has a place below them all")]
+    pub(crate) fn load(&mut self, source: &Source, index: usize, places: &[u32]) -> Option<&Self> {
+        let nulls = source.few_nulls(index)?;
+        self.words.clear();
+        self.words.resize(places.len().div_ceil(64), u64::MAX);
+        let chunks = nulls.inner().bit_chunks();
+        for (chunk, bits) in chunks.iter_padded().enumerate() {
+            let in_chunk = (places.len() - (64 * chunk).min(places.len())).min(64);
+            let mut missing = !bits & u64::MAX.checked_shr(64 - to_u32(in_chunk)).unwrap_or(0);
+            while missing != 0 {
+                let place = places[64 * chunk + missing.trailing_zeros() as usize] as usize;
+                self.words[place / 64] &= !(1 << (place % 64));
+                missing &= missing - 1;
+            }
+        }
+        Some(self)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+fn to_u32(bits: usize) -> u32 {
+    bits as u32
+}
+
 struct StageColumn {
     column: Column,
     nulls: Option<Bits>,
@@ -100,23 +133,56 @@ impl Stage {
     ///
     /// # Errors
     /// Those of Arrow's `take` for the types without a kernel of their own.
+    #[cfg(test)]
     pub(crate) fn append(&mut self, source: &Source, rows: Rows<'_>, room: Room) -> Result<()> {
-        let capacity = self.grown(rows.len(), room);
+        self.make_room(rows.len(), room);
+        for index in 0..self.columns.len() {
+            self.append_column(index, source, rows, None)?;
+        }
+        self.appended(rows.len());
+        Ok(())
+    }
+
+    /// Makes room for `more` rows, which come column by column.
+    pub(crate) fn make_room(&mut self, more: usize, room: Room) {
+        let capacity = self.grown(more, room);
         if capacity > self.capacity {
             for column in &mut self.columns {
                 column.column.reserve_rows(capacity);
             }
             self.capacity = capacity;
         }
-        for (column, source) in self.columns.iter_mut().zip(&source.columns) {
-            if !column.column.carries_validity() {
-                let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
-                append_validity(&mut column.nulls, self.rows, self.capacity, nulls, rows);
-            }
-            column.column.append(source, rows)?;
+    }
+
+    /// Takes `rows` of column `index` of `source`. `valid` is their validity, and where it starts,
+    /// if that is known in this order already.
+    ///
+    /// # Errors
+    /// Those of Arrow's `take` for the types without a kernel of their own.
+    pub(crate) fn append_column(
+        &mut self,
+        index: usize,
+        source: &Source,
+        rows: Rows<'_>,
+        valid: Option<(&GroupedValidity, usize)>,
+    ) -> Result<()> {
+        let (Some(column), Some(source)) = (self.columns.get_mut(index), source.columns.get(index))
+        else {
+            return Ok(());
+        };
+        if let Some((valid, start)) = valid {
+            let bits = validity_of(&mut column.nulls, self.rows, self.capacity);
+            bits.append_range(&valid.words, start, rows.len());
+        } else if !column.column.carries_validity() {
+            let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
+            append_validity(&mut column.nulls, self.rows, self.capacity, nulls, rows);
         }
-        self.rows += rows.len();
-        Ok(())
+        column.column.append(source, rows)
+    }
+
+    /// All columns have taken `count` more rows.
+    pub(crate) fn appended(&mut self, count: usize) {
+        self.rows += count;
     }
 
     /// The rows taken so far as a batch of the plan's schema; the stage is empty after it. It is
@@ -180,14 +246,16 @@ fn append_validity(
     match (nulls, &mut *bits) {
         (None, None) => {}
         (None, Some(bits)) => bits.append_ones(rows.len()),
-        (Some(nulls), _) => {
-            let bits = bits.get_or_insert_with(|| {
-                let mut bits = Bits::default();
-                bits.reserve(capacity);
-                bits.append_ones(before);
-                bits
-            });
-            bits.gather(nulls.inner(), rows);
-        }
+        (Some(nulls), _) => validity_of(bits, before, capacity).gather(nulls.inner(), rows),
     }
+}
+
+/// Validity of a column, that of the `before` rows until now included.
+fn validity_of(bits: &mut Option<Bits>, before: usize, capacity: usize) -> &mut Bits {
+    bits.get_or_insert_with(|| {
+        let mut bits = Bits::default();
+        bits.reserve(capacity);
+        bits.append_ones(before);
+        bits
+    })
 }
