@@ -109,6 +109,7 @@ mod error;
 mod external;
 mod header;
 mod sample;
+mod simd;
 mod sink;
 mod sizes;
 mod source;
@@ -123,6 +124,9 @@ pub use error::{BlockError, BlockResult};
 pub use header::{BlockHeader, HEADER_LEN};
 pub use sizes::logical_bytes;
 pub use types::{schema_fingerprint, why_not};
+
+pub(crate) use simd::vectorized;
+pub(crate) use word::{Word, low64};
 
 #[cfg(test)]
 mod tests;

@@ -115,8 +115,19 @@ impl Sink {
         min: T,
         max: T,
     ) {
+        self.put_offsets(values, valid, (min, max), word::min_code(min));
+    }
+
+    /// Offsets of the valid rows, from their smallest; the other rows take that one. `low` is what
+    /// the smallest stands for.
+    pub(crate) fn put_offsets<N: Word>(
+        &mut self,
+        values: &[N],
+        valid: Option<&[u64]>,
+        (min, max): (N, N),
+        (min_code, min_bytes): (u8, [u8; 32]),
+    ) {
         let code = word::width_code(min, max);
-        let (min_code, min_bytes) = word::min_code(min);
         let at = self.packed.len();
         self.packed.push(code | min_code << 5);
         let min_len = MIN_LENS.get(usize::from(min_code)).copied().unwrap_or(0);
@@ -140,11 +151,10 @@ impl Sink {
         &mut self,
         values: &[T],
         valid: Option<&[u64]>,
-        min: T,
-        max: T,
+        (min, max): (T, T),
+        (min_code, min_bytes): (u8, [u8; 32]),
     ) {
         let code = word::width_code(min, max);
-        let (min_code, min_bytes) = word::min_code(min);
         self.packed.push(code | min_code << 5);
         let min_len = MIN_LENS.get(usize::from(min_code)).copied().unwrap_or(0);
         self.packed.extend(min_bytes.iter().take(min_len));

@@ -5,6 +5,8 @@
 
 use arrow::datatypes::{ArrowNativeType, i256};
 
+use super::simd::vectorized;
+
 /// Byte widths of offsets; the index is the width code of the format.
 pub(crate) const WIDTHS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32];
 /// Byte lengths of a stored minimum; the index is its code in the format.
@@ -38,8 +40,8 @@ pub(crate) trait Word: ArrowNativeType + Ord {
     /// Smallest and largest of the valid values, `None` if there are none.
     fn range(values: &[Self], valid: Option<&[u64]>) -> Option<(Self, Self)> {
         match valid {
-            None => range_all(values),
-            Some(mask) => range_masked(values, mask),
+            None => vectorized(|| range_all(values)),
+            Some(mask) => vectorized(|| range_masked(values, mask)),
         }
     }
 }
@@ -170,21 +172,26 @@ impl Word for i128 {
 
     /// Decimals rarely leave 64 bits, and comparing those costs a quarter.
     fn range(values: &[Self], valid: Option<&[u64]>) -> Option<(Self, Self)> {
-        let wide =
-            values.iter().fold(0, |acc, &v| acc | (high64(v) ^ (low64(v).cast_signed() >> 63)));
-        if wide != 0 {
+        if vectorized(|| is_wide(values)) {
             return match valid {
                 None => range_all(values),
                 Some(mask) => range_masked(values, mask),
             };
         }
-        let narrow = values.iter().map(|&v| low64(v).cast_signed());
         let (min, max) = match valid {
-            None => range_iter(narrow)?,
-            Some(mask) => range_iter_masked(values, mask, |v| low64(v).cast_signed())?,
+            None => vectorized(|| range_iter(values.iter().map(|&v| low64(v).cast_signed())))?,
+            Some(mask) => {
+                vectorized(|| range_iter_masked(values, mask, |v| low64(v).cast_signed()))?
+            }
         };
         Some((i128::from(min), i128::from(max)))
     }
+}
+
+/// Whether some value does not fit 64 bits.
+#[inline(always)]
+fn is_wide(values: &[i128]) -> bool {
+    values.iter().fold(0, |acc, &v| acc | (high64(v) ^ (low64(v).cast_signed() >> 63))) != 0
 }
 
 #[inline(always)]
@@ -274,6 +281,7 @@ pub(crate) fn extend(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
+#[inline(always)]
 fn range_all<T: Word>(values: &[T]) -> Option<(T, T)> {
     range_iter(values.iter().copied())
 }
@@ -284,6 +292,7 @@ fn range_iter<T: Copy + Ord>(values: impl Iterator<Item = T> + Clone) -> Option<
     Some(values.fold((first, first), |(min, max), v| (min.min(v), max.max(v))))
 }
 
+#[inline(always)]
 fn range_masked<T: Word>(values: &[T], mask: &[u64]) -> Option<(T, T)> {
     range_iter_masked(values, mask, |v| v)
 }

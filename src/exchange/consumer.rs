@@ -17,6 +17,7 @@ use super::lane::{Body, Item, Next, StoredItem, ToFetch};
 use super::{Exchange, ExchangeHandle};
 use crate::block::{BlockDecoder, BlockHeader, DecodeLimits};
 use crate::memory::{Held, Permit};
+use crate::partition::Slab;
 use crate::scratch::StoredBlock;
 
 /// The rows of one lane. Closing is by drop: it releases what the lane holds.
@@ -76,8 +77,17 @@ impl LaneStream {
         let timer = exchange.plan.metrics.decode_time.timer();
         let mut batches = Vec::with_capacity(items.len());
         let mut working = exchange.ledger.empty();
-        for item in items {
+        for run in items.chunk_by(|a, b| slab_of(a).is_some() && slab_of(b).is_some()) {
+            let slabs: Vec<&Slab> = run.iter().filter_map(slab_of).collect();
+            if !slabs.is_empty() {
+                let bytes = slabs.iter().map(|slab| slab.arrow_bytes()).sum();
+                working.merge(exchange.ledger.force(bytes));
+                batches.push(Slab::join(&self.schema, &slabs)?);
+                continue;
+            }
+            let [item] = run else { continue };
             match &item.body {
+                Body::Slab(_) => {}
                 Body::Batch(batch) => batches.push(batch.value.clone()),
                 Body::Blocks(blocks) => {
                     for block in blocks {
@@ -113,6 +123,13 @@ impl LaneStream {
             handle.0.exchange.close_lane(self.lane);
         }
         self.decoder = None;
+    }
+}
+
+fn slab_of(item: &Item) -> Option<&Slab> {
+    match &item.body {
+        Body::Slab(slab) => Some(&slab.value),
+        _ => None,
     }
 }
 

@@ -22,9 +22,9 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 
-pub(super) use self::item::{Body, Item, Weight};
+pub(super) use self::item::{Body, Item, Unencoded, Weight};
 use crate::memory::{Held, Permit};
-use crate::partition::{GroupedValidity, Room, Rows, Source, Stage};
+use crate::partition::{GroupedValidity, Room, Rows, Slab, Source, Stage};
 use crate::scratch::{Block, StoredBlock};
 
 /// Bytes that a stage of several rows never exceeds, so that 32-bit offsets hold for its strings.
@@ -250,13 +250,24 @@ impl Lane {
         self.open_window_rows += batch.num_rows();
         self.open_window_bytes += permit.bytes();
         let ends_window = full || shape.eager || self.open_window_bytes >= shape.batch_bytes;
+        self.push_body(Body::Batch(Held::new(batch, permit)), ends_window);
+    }
+
+    fn push_body(&mut self, body: Body, ends_window: bool) {
         if ends_window {
             self.windows += 1;
             (self.open_window_rows, self.open_window_bytes) = (0, 0);
         }
-        let body = Body::Batch(Held::new(batch, permit));
         self.queued.add(body.weight());
         self.queue.push_back(Item { body, ends_window });
+    }
+
+    /// Queues `slab`. `ends_window` says whether its window ends with it: slabs are cut at the ends
+    /// of windows where they are filled.
+    pub(super) fn push_slab(&mut self, slab: Slab, permit: Permit, ends_window: bool) {
+        if !self.closed {
+            self.push_body(Body::Slab(Held::new(slab, permit)), ends_window);
+        }
     }
 
     /// Moves the staged rows to the queue. `full` says whether their window ends with them.
@@ -361,13 +372,13 @@ impl Lane {
         }
     }
 
-    /// The Arrow batches that may be encoded, for one caller until
+    /// The rows that may be encoded, for one caller until
     /// [`end_encoding`](Self::end_encoding); staged rows are flushed first. The batch that a
     /// consumer has been woken for stays.
     pub(super) fn batches(
         &mut self,
         shape: &LaneShape,
-    ) -> Result<Vec<(u64, Arc<Held<RecordBatch>>)>> {
+    ) -> Result<Vec<(u64, Unencoded)>> {
         if self.closed || self.encoding {
             return Ok(Vec::new());
         }
@@ -376,8 +387,9 @@ impl Lane {
         self.stage = None;
         let batches = (self.head..).zip(&self.queue).skip(skip).filter_map(|(number, item)| {
             match &item.body {
-                Body::Batch(batch) => Some((number, Arc::clone(batch))),
-                _ => None,
+                Body::Batch(batch) => Some((number, Unencoded::Batch(Arc::clone(batch)))),
+                Body::Slab(slab) => Some((number, Unencoded::Slab(Arc::clone(slab)))),
+                Body::Blocks(_) | Body::Stored { .. } => None,
             }
         });
         let batches: Vec<_> = batches.collect();

@@ -27,6 +27,7 @@ mod lane;
 mod metrics;
 mod pressure;
 mod producer;
+mod slabs;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +48,7 @@ pub(crate) use self::metrics::ExchangeMetrics;
 use self::gate::Gate;
 use self::lane::{Lane, LaneShape, Next, Weight};
 use self::pressure::Pressure;
+use self::slabs::SlabStage;
 use crate::config::IFileOptions;
 use crate::memory::{Ledger, MergePool, Shares};
 
@@ -75,6 +77,8 @@ pub(crate) struct Exchange {
     merge_pool: Arc<dyn MemoryPool>,
     lanes: Vec<LaneCell>,
     gates: Vec<Gate>,
+    /// Where rows are staged for many outputs; `None` where each lane stages its own.
+    slabs: Option<Mutex<SlabStage>>,
     pressure: Pressure,
     /// Bytes of all lanes that pressure could change.
     spillable_bytes: AtomicUsize,
@@ -185,6 +189,8 @@ impl ExchangeHandle {
                 })
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
+            slabs: SlabStage::try_new(&plan, outputs, context.session_config().batch_size(), &ledger)
+                .map(Mutex::new),
             pressure: Pressure::new(context, inputs.len(), &ledger),
             spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),
@@ -291,6 +297,7 @@ impl Exchange {
         if !closed {
             return;
         }
+        self.close_slab(index);
         if let Some(gate) = self.gate_of(index) {
             gate.close_lane();
         }

@@ -23,9 +23,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Exchange;
-use super::lane::{Body, Lane};
-use crate::block::{BlockEncoder, logical_bytes};
+use super::lane::{Body, Lane, Unencoded};
+use crate::block::{BlockEncoder, BlockInfo, BlockResult, logical_bytes};
 use crate::memory::{Held, Ledger, Permit};
+use crate::partition::Slab;
 use crate::scratch::{Block, RunBlocks, RunWriter, StoredBlock};
 
 /// Encoded Arrow bytes after which a producer lets others run.
@@ -112,6 +113,7 @@ impl Exchange {
             return Ok(Relief::Granted(permit));
         }
         self.note_peak();
+        self.flush_slabs()?;
         let share = 2 * self.pressure.count as usize;
         if let Some(arrow) = self.arrow_to_encode(bytes)
             && self.encode_largest(bytes.max(arrow / share)).await? > 0
@@ -189,10 +191,17 @@ impl Exchange {
             }
         };
         let mut encoded = 0;
-        for (number, batch) in batches {
-            let blocks = self.encode(&mut encoder, &batch.value)?;
+        for (number, rows) in batches {
+            let (blocks, bytes) = match &rows {
+                Unencoded::Batch(batch) => {
+                    (self.encode(&mut encoder, &batch.value)?, batch.bytes())
+                }
+                Unencoded::Slab(slab) => {
+                    (self.encode_slab(&mut encoder, &slab.value)?, slab.bytes())
+                }
+            };
             self.with_lane(lane, |lane| lane.replace(number, Body::Blocks(blocks)));
-            encoded += batch.bytes();
+            encoded += bytes;
         }
         self.with_lane(lane, Lane::end_encoding);
         self.pressure.idle.lock().push(encoder);
@@ -201,9 +210,28 @@ impl Exchange {
 
     /// Encodes the rows of `batch`, split where their logical bytes exceed the option.
     fn encode(&self, own: &mut Encoder, batch: &RecordBatch) -> Result<Vec<Arc<Held<Block>>>> {
-        let timer = self.plan.metrics.encode_time.timer();
         let rows = batch.num_rows();
         let bytes = logical_bytes(batch, 0, rows);
+        self.encode_parts(own, rows, bytes, |encoder, start, len, out| {
+            encoder.encode(batch, start, len, out)
+        })
+    }
+
+    fn encode_slab(&self, own: &mut Encoder, slab: &Slab) -> Result<Vec<Arc<Held<Block>>>> {
+        let schema = &self.plan.schema;
+        self.encode_parts(own, slab.rows(), slab.arrow_bytes(), |encoder, start, len, out| {
+            slab.encode(schema, encoder, start, len, out)
+        })
+    }
+
+    fn encode_parts(
+        &self,
+        own: &mut Encoder,
+        rows: usize,
+        bytes: usize,
+        encode: impl Fn(&mut BlockEncoder, usize, usize, &mut Vec<u8>) -> BlockResult<BlockInfo>,
+    ) -> Result<Vec<Arc<Held<Block>>>> {
+        let timer = self.plan.metrics.encode_time.timer();
         let parts = bytes.div_ceil(self.plan.options.block_bytes).clamp(1, rows.max(1));
         let step = rows.div_ceil(parts).max(1);
         let mut blocks = Vec::with_capacity(parts);
@@ -211,7 +239,7 @@ impl Exchange {
         while start < rows {
             let len = step.min(rows - start);
             let mut out = Vec::new();
-            own.encoder.encode(batch, start, len, &mut out)?;
+            encode(&mut own.encoder, start, len, &mut out)?;
             out.shrink_to_fit();
             let permit = self.ledger.force(out.capacity() + BLOCK_BYTES);
             let raw_bytes = bytes * len / rows;

@@ -70,6 +70,7 @@ impl Exchange {
     }
 
     fn end_lanes(&self, lanes: std::ops::Range<usize>) -> Result<()> {
+        self.end_slabs()?;
         for index in lanes {
             if let Some(result) = self.with_lane(index, |lane| lane.finish(&self.shape)) {
                 result?;
@@ -114,6 +115,12 @@ impl Exchange {
         let source = Source::try_new(&self.plan.schema, &batch)?;
         let first = group * self.outputs;
         match routed {
+            Routed::Grouped(grouped) if self.slabs.is_some() => {
+                self.deliver_to_slabs(&source, Some(&grouped), 0, credit).await
+            }
+            Routed::Whole(partition) if self.slabs.is_some() => {
+                self.deliver_to_slabs(&source, None, partition, credit).await
+            }
             Routed::Whole(partition) => {
                 let lane = first + partition;
                 if is_compact(&batch) {
@@ -215,7 +222,7 @@ impl Exchange {
     }
 
     /// What may be held although the pool refuses: the rows of a block, which may be small.
-    fn working_set_bytes(&self) -> usize {
+    pub(super) fn working_set_bytes(&self) -> usize {
         WORKING_SET_BYTES.min(self.plan.options.block_bytes)
     }
 
@@ -232,7 +239,7 @@ impl Exchange {
 
     /// Extends `credit` to at least `bytes`, spilling what the exchange holds when the pool refuses.
     /// With nothing left to spill the bytes are taken all the same.
-    async fn extend(&self, credit: &mut Credit<'_>, bytes: usize) -> Result<()> {
+    pub(super) async fn extend(&self, credit: &mut Credit<'_>, bytes: usize) -> Result<()> {
         let missing = bytes.saturating_sub(credit.permit.bytes());
         credit.timer.stop();
         let permit = self.reserve_or_relieve(missing).await;

@@ -98,6 +98,24 @@ impl Column {
         }
     }
 
+    /// Whether rows take bytes beside the fixed ones.
+    pub(super) fn is_variable(&self) -> bool {
+        matches!(
+            self,
+            Column::Bytes32(_) | Column::Bytes64(_) | Column::Views(_) | Column::Pieces(_)
+        )
+    }
+
+    /// Bytes that values of variable length are charged with.
+    pub(super) fn value_capacity(&self) -> usize {
+        match self {
+            Column::Bytes32(strings) => strings.value_capacity(),
+            Column::Bytes64(strings) => strings.value_capacity(),
+            Column::Views(views) => views.value_capacity(),
+            other => other.value_bytes(),
+        }
+    }
+
     /// Bytes of values of variable length held so far.
     pub(super) fn value_bytes(&self) -> usize {
         match self {

@@ -15,10 +15,12 @@ mod column;
 mod pieces;
 mod retype;
 mod router;
+mod slab;
 mod source;
 mod stage;
 mod values;
 
 pub(crate) use router::{Grouped, Routed, Router};
+pub(crate) use slab::{Slab, SlabSource, Slabs, Take};
 pub(crate) use source::{Rows, Source};
 pub(crate) use stage::{GroupedValidity, Room, Stage};

@@ -22,6 +22,7 @@ pub(crate) enum Routed<'a> {
 pub(crate) struct Grouped<'a> {
     order: &'a [u32],
     runs: &'a [Run],
+    ids: &'a [u32],
     places: &'a [u32],
 }
 
@@ -40,12 +41,22 @@ impl<'a> Grouped<'a> {
         (run.partition, &self.order[run.start..run.end])
     }
 
+    /// Number of partitions that have rows.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
     /// The runs in the order of their partitions.
     #[expect(clippy::indexing_slicing, reason = "the indices are below the number of runs")]
     pub(crate) fn by_partition(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
         order.sort_unstable_by_key(|&index| self.runs[index].partition);
         order
+    }
+
+    /// The partition of every row.
+    pub(crate) fn ids(&self) -> &'a [u32] {
+        self.ids
     }
 
     /// The place of every row in the grouped order.
@@ -152,6 +163,7 @@ impl Router {
             runs => Routed::Grouped(Grouped {
                 order: &self.order,
                 runs,
+                ids: &self.ids,
                 places: &self.places,
             }),
         })

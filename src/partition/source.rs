@@ -132,6 +132,10 @@ impl Source {
         (1..=self.rows / 4).contains(&nulls.null_count()).then_some(nulls)
     }
 
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     pub(crate) fn all_rows(&self) -> Rows<'static> {
         Rows::Range { start: 0, len: self.rows }
     }

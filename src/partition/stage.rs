@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{Result, internal_err};
 
 use super::bits::Bits;
 use super::column::{Column, next_capacity};
 use super::pieces::Finished;
-use super::source::{Rows, Source};
+use super::source::{Rows, Source, SourceColumn};
 
 /// A stage that is this part full gets room for all its rows.
 const FULL_AT_ONCE: usize = 16;
@@ -69,9 +69,46 @@ fn to_u32(bits: usize) -> u32 {
     bits as u32
 }
 
-struct StageColumn {
-    column: Column,
+/// Rows of one column and their validity.
+pub(super) struct StageColumn {
+    pub(super) column: Column,
     nulls: Option<Bits>,
+}
+
+impl StageColumn {
+    pub(super) fn new(data_type: &DataType) -> Self {
+        Self { column: Column::new(data_type), nulls: None }
+    }
+
+    /// Takes `rows` of `source` after `before` others; there is room for `capacity` in all.
+    ///
+    /// # Errors
+    /// Those of Arrow's `take` for the types without a kernel of their own.
+    pub(super) fn append(
+        &mut self,
+        source: &SourceColumn,
+        rows: Rows<'_>,
+        before: usize,
+        capacity: usize,
+    ) -> Result<()> {
+        if !self.column.carries_validity() {
+            let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
+            append_validity(&mut self.nulls, before, capacity, nulls, rows);
+        }
+        self.column.append(source, rows)
+    }
+
+    /// The `rows` rows as an array, for the types with a kernel.
+    ///
+    /// # Errors
+    /// Those of building the array.
+    pub(super) fn finish(&mut self, data_type: &DataType, rows: usize) -> Result<ArrayRef> {
+        let nulls = self.nulls.take().map(|mut bits| NullBuffer::new(bits.finish()));
+        match self.column.finish(data_type, rows, nulls)?.joined()? {
+            Some(array) => Ok(array),
+            None => internal_err!("a column of {data_type} came in pieces"),
+        }
+    }
 }
 
 impl Stage {
@@ -80,7 +117,7 @@ impl Stage {
         let columns: Vec<_> = schema
             .fields()
             .iter()
-            .map(|field| StageColumn { column: Column::new(field.data_type()), nulls: None })
+            .map(|field| StageColumn::new(field.data_type()))
             .collect();
         let fixed_bits = columns.iter().map(|column| column.column.fixed_bits() + 1).sum();
         Self { schema: Arc::clone(schema), columns, rows: 0, capacity: 0, full, fixed_bits }
@@ -173,11 +210,9 @@ impl Stage {
         if let Some((valid, start)) = valid {
             let bits = validity_of(&mut column.nulls, self.rows, self.capacity);
             bits.append_range(&valid.words, start, rows.len());
-        } else if !column.column.carries_validity() {
-            let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
-            append_validity(&mut column.nulls, self.rows, self.capacity, nulls, rows);
+            return column.column.append(source, rows);
         }
-        column.column.append(source, rows)
+        column.append(source, rows, self.rows, self.capacity)
     }
 
     /// All columns have taken `count` more rows.

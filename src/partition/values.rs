@@ -30,6 +30,10 @@ impl<O: OffsetSizeTrait> Strings<O> {
         self.values.len()
     }
 
+    pub(super) fn value_capacity(&self) -> usize {
+        self.values.capacity()
+    }
+
     pub(super) fn reserve_rows(&mut self, capacity: usize) {
         reserve_to(&mut self.offsets, capacity + 1);
     }
@@ -121,6 +125,10 @@ impl View {
 impl Views {
     pub(super) fn value_bytes(&self) -> usize {
         self.values.len()
+    }
+
+    pub(super) fn value_capacity(&self) -> usize {
+        self.values.capacity()
     }
 
     pub(super) fn reserve_rows(&mut self, capacity: usize) {

@@ -1,6 +1,7 @@
 //! Rows to block bytes.
 
 mod bytes;
+mod columns;
 mod dictionary;
 mod leaf;
 mod nested;

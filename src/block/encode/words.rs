@@ -68,50 +68,80 @@ impl Body {
         floats: bool,
     ) {
         self.with_validity(parts, |this, validity| {
-            if matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, values.len());
-                return;
-            }
             let mask = validity.mask();
             let zero = T::truncated([0; 32]);
             let (min, max) = T::range(values, mask).unwrap_or((zero, zero));
-            let width = word::width_code(min, max);
-            if values.len() >= MIN_ROWS && width >= DICT_WIDTH {
-                if few_values(values) && this.word_dict(values, size, validity, usize::from(width))
-                {
-                    return;
-                }
-                if floats && this.sink.sampler().separates(planes(values, min)) {
-                    this.sink.charge(values.len().saturating_mul(8));
-                    this.sink.put_tag(tags::SPLIT, validity, values.len());
-                    this.sink.put_planes(values, mask, min, max);
-                    return;
-                }
-            }
-            this.sink.put_tag(tags::WORDS, validity, values.len());
-            this.sink.put_words_in(values, mask, min, max);
+            let lift = |word| word;
+            this.offsets(&Offsets { values, mask, min, max, lift, size, floats }, validity);
         });
     }
 
-    /// Distinct words and ids, if that is shorter than offsets of `width` bytes; says so.
-    fn word_dict<T: Word>(
+    /// A column of offsets from somewhere. The slots without a value are overwritten.
+    pub(super) fn slots<N: Word, T: Word>(
         &mut self,
-        values: &[T],
+        slots: &mut [N],
+        lift: impl Fn(N) -> T,
+        validity: Validity<'_>,
         size: usize,
+        floats: bool,
+    ) {
+        self.sink.charge(slots.len().saturating_mul(size));
+        let first = (0..slots.len()).find(|row| is_valid(validity.mask(), *row));
+        let zero = N::truncated([0; 32]);
+        // With a value of the column in every slot, neither the range nor the bytes need a mask.
+        let filler = first.and_then(|row| slots.get(row)).copied().unwrap_or(zero);
+        fill_missing(slots, validity.mask(), filler);
+        let (min, max) = N::range(slots, None).unwrap_or((zero, zero));
+        fill_missing(slots, validity.mask(), min);
+        let values = &*slots;
+        self.offsets(&Offsets { values, mask: None, min, max, lift, size, floats }, validity);
+    }
+
+    fn offsets<N: Word, T: Word, F: Fn(N) -> T>(
+        &mut self,
+        column: &Offsets<'_, N, F>,
+        validity: Validity<'_>,
+    ) {
+        let Offsets { values, mask, min, max, .. } = *column;
+        if matches!(validity, Validity::AllNull) {
+            self.sink.put_tag(tags::EMPTY, validity, values.len());
+            return;
+        }
+        let width = word::width_code(min, max);
+        let low = word::min_code((column.lift)(min));
+        if values.len() >= MIN_ROWS && width >= DICT_WIDTH {
+            if few_values(values) && self.word_dict(column, validity, usize::from(width)) {
+                return;
+            }
+            if column.floats && self.sink.sampler().separates(planes(values, min)) {
+                self.sink.charge(values.len().saturating_mul(8));
+                self.sink.put_tag(tags::SPLIT, validity, values.len());
+                self.sink.put_planes(values, mask, (min, max), low);
+                return;
+            }
+        }
+        self.sink.put_tag(tags::WORDS, validity, values.len());
+        self.sink.put_offsets(values, mask, (min, max), low);
+    }
+
+    /// Distinct words and ids, if that is shorter than offsets of `width` bytes; says so.
+    fn word_dict<N: Word, T: Word, F: Fn(N) -> T>(
+        &mut self,
+        column: &Offsets<'_, N, F>,
         validity: Validity<'_>,
         width: usize,
     ) -> bool {
-        let rows = WordRows { bytes: values.to_byte_slice(), width: T::BYTES };
-        let mask = validity.mask();
+        let Offsets { values, mask, size, .. } = *column;
+        let rows = WordRows { bytes: values.to_byte_slice(), width: N::BYTES };
         if !self.table.number(&rows, values.len(), values.len() / 8, |i| !is_valid(mask, i)) {
             return false;
         }
-        let distinct: Vec<T> =
-            self.table.first_rows().filter_map(|row| values.get(row)).copied().collect();
+        let distinct = self.table.first_rows().filter_map(|row| values.get(row));
+        let distinct: Vec<T> = distinct.map(|value| (column.lift)(*value)).collect();
         let top = u32::try_from(distinct.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let id_width = usize::from(word::width_code(0, top));
         let plain = values.len().saturating_mul(width);
-        if distinct.len() * T::BYTES + values.len() * id_width > plain / 4 * 3 {
+        if distinct.len() * size + values.len() * id_width > plain / 4 * 3 {
             return false;
         }
         self.sink.charge(sizes::word_dict_bytes(size, values.len(), distinct.len()));
@@ -120,6 +150,32 @@ impl Body {
         self.sink.put_words_in(self.table.ids(), None, 0, top);
         self.sink.put_words(&distinct, None);
         true
+    }
+}
+
+/// Values, or their offsets from somewhere; `lift` gives the value of an offset.
+struct Offsets<'a, N, F> {
+    values: &'a [N],
+    /// Which of them count, where not all do.
+    mask: Option<&'a [u64]>,
+    min: N,
+    max: N,
+    lift: F,
+    /// Bytes of a value in an array.
+    size: usize,
+    floats: bool,
+}
+
+fn fill_missing<N: Copy>(slots: &mut [N], mask: Option<&[u64]>, filler: N) {
+    let Some(mask) = mask else { return };
+    for (slots, &valid) in slots.chunks_mut(LANE).zip(mask) {
+        let mut missing = !valid;
+        while missing != 0 {
+            let at = usize::try_from(missing.trailing_zeros()).unwrap_or(usize::MAX);
+            let Some(slot) = slots.get_mut(at) else { break };
+            *slot = filler;
+            missing &= missing - 1;
+        }
     }
 }
 

@@ -4,18 +4,27 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 
 use crate::memory::{Held, Permit};
+use crate::partition::Slab;
 use crate::scratch::{Block, StoredBlock};
 
-/// Rows in one of the three forms.
+/// Rows in one of their forms.
 #[derive(Debug)]
 pub(in crate::exchange) enum Body {
     Batch(Arc<Held<RecordBatch>>),
+    Slab(Arc<Held<Slab>>),
     Blocks(Vec<Arc<Held<Block>>>),
     Stored {
         blocks: Arc<Vec<StoredBlock>>,
         fetched: Option<Vec<Arc<Held<Buffer>>>>,
         _permit: Permit,
     },
+}
+
+/// Rows that may be encoded.
+#[derive(Debug, Clone)]
+pub(in crate::exchange) enum Unencoded {
+    Batch(Arc<Held<RecordBatch>>),
+    Slab(Arc<Held<Slab>>),
 }
 
 /// Rows of a lane that change their form together.
@@ -26,7 +35,7 @@ pub(in crate::exchange) struct Item {
     pub(super) ends_window: bool,
 }
 
-/// Bytes held as Arrow rows, and bytes held as blocks.
+/// Bytes held as rows, and bytes held as blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::exchange) struct Weight {
     pub(in crate::exchange) arrow: usize,
@@ -37,6 +46,7 @@ impl Body {
     pub(super) fn weight(&self) -> Weight {
         match self {
             Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },
+            Body::Slab(slab) => Weight { arrow: slab.bytes(), blocks: 0 },
             Body::Blocks(blocks) => {
                 Weight { arrow: 0, blocks: blocks.iter().map(|block| block.bytes()).sum() }
             }

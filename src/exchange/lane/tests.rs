@@ -99,7 +99,8 @@ impl Bench {
     /// The numbers of the items that may be encoded; they are.
     fn encode(&mut self) -> Vec<u64> {
         let batches = self.lane.batches(&self.shape).unwrap();
-        for (number, batch) in &batches {
+        for (number, rows) in &batches {
+            let Unencoded::Batch(batch) = rows else { panic!("no slabs were pushed") };
             self.encoded_rows.insert(*number, batch.value.num_rows());
             self.lane.replace(*number, self.blocks(batch.value.num_rows()));
         }
@@ -140,6 +141,7 @@ impl Bench {
             Next::Items(items) => {
                 let rows = (head..).zip(&items).map(|(number, item)| match &item.body {
                     Body::Batch(batch) => batch.value.num_rows(),
+                    Body::Slab(slab) => slab.value.rows(),
                     Body::Blocks(blocks) => blocks.iter().map(|block| block.value.rows).sum(),
                     Body::Stored { .. } => self.encoded_rows[&number],
                 });

@@ -1,0 +1,250 @@
+//! Many outputs: the rows of all of them are staged together, narrowed.
+//!
+//! Producers take turns at the slabs, for a batch at a time. A slab that is full, or given up under
+//! pressure, goes to its lane as an item of its own; the consumer or the encoder does the rest.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use datafusion::common::Result;
+use datafusion::physical_expr::Partitioning;
+
+use super::producer::Credit;
+use super::{Exchange, ExchangePlan};
+use crate::memory::{Ledger, Permit};
+use crate::partition::{Grouped, Rows, SlabSource, Slabs, Source, Take};
+
+/// Outputs from which on rows are narrowed when they come, memory to spare or not.
+const MANY_OUTPUTS: usize = 48;
+
+/// Bytes of values that a slab of several rows never exceeds, so that 32-bit offsets hold.
+const MOST_VALUE_BYTES: usize = i32::MAX as usize;
+
+/// The slabs of an exchange and what they are charged with.
+pub(super) struct SlabStage {
+    slabs: Slabs,
+    permit: Permit,
+    /// By output.
+    windows: Vec<Window>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    /// Rows of the open window that are in the lane already.
+    rows: usize,
+    closed: bool,
+}
+
+/// The rows of a batch that are still to be taken.
+struct Pending<'a> {
+    source: SlabSource<'a>,
+    runs: Vec<Run<'a>>,
+}
+
+struct Run<'a> {
+    partition: usize,
+    rows: Rows<'a>,
+    place: usize,
+}
+
+/// What became of an attempt to take rows.
+enum Taken {
+    /// Some were; none are left to take of so many runs.
+    Some,
+    /// It takes so many bytes.
+    Needs(usize),
+}
+
+impl SlabStage {
+    /// Slabs for the exchange of `plan`, if rows are better narrowed there.
+    pub(super) fn try_new(
+        plan: &ExchangePlan,
+        outputs: usize,
+        batch_rows: usize,
+        ledger: &Arc<Ledger>,
+    ) -> Option<Self> {
+        let whole_batches = matches!(plan.partitioning, Partitioning::RoundRobinBatch(_));
+        let many = outputs >= MANY_OUTPUTS && !plan.preserve_order && !whole_batches;
+        if !many || !Slabs::can_hold(&plan.schema) {
+            return None;
+        }
+        let slabs = Slabs::new(&plan.schema, outputs, batch_rows);
+        let permit = ledger.force(slabs.overhead_bytes());
+        Some(Self { slabs, permit, windows: vec![Window::default(); outputs] })
+    }
+}
+
+impl Exchange {
+    /// Stages the rows of a batch: those of `grouped`, or all of them for `partition`.
+    pub(super) async fn deliver_to_slabs(
+        &self,
+        source: &Source,
+        grouped: Option<&Grouped<'_>>,
+        partition: usize,
+        credit: &mut Credit<'_>,
+    ) -> Result<()> {
+        let runs = match grouped {
+            None => vec![Run { partition, rows: source.all_rows(), place: 0 }],
+            Some(grouped) => (0..grouped.len())
+                .map(|index| {
+                    let (partition, rows) = grouped.run(index);
+                    Run { partition, rows: Rows::Index(rows), place: grouped.start(index) }
+                })
+                .collect(),
+        };
+        let mut pending = Pending { source: SlabSource::new(source, grouped), runs };
+        let (mut most_runs, mut most_rows) = (usize::MAX, usize::MAX);
+        while !pending.runs.is_empty() {
+            match self.take_into_slabs(&mut pending, most_runs, most_rows, credit)? {
+                Taken::Some => (most_runs, most_rows) = (usize::MAX, usize::MAX),
+                // The pool refuses: less at once, as little as may be held beyond it.
+                Taken::Needs(bytes) if bytes > self.working_set_bytes() / 4 => {
+                    let runs = most_runs.min(pending.runs.len());
+                    let rows = pending.runs.iter().take(runs).map(|run| run.rows.len()).max();
+                    let rows = most_rows.min(rows.unwrap_or(1));
+                    match (runs, rows) {
+                        (2.., _) => most_runs = runs / 2,
+                        (_, 2..) => most_rows = rows / 2,
+                        _ => self.extend(credit, bytes).await?,
+                    }
+                }
+                Taken::Needs(bytes) => self.extend(credit, bytes).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes rows of the first runs, as many as their windows have room for.
+    fn take_into_slabs(
+        &self,
+        pending: &mut Pending<'_>,
+        most_runs: usize,
+        most_rows: usize,
+        credit: &mut Credit<'_>,
+    ) -> Result<Taken> {
+        let Some(stage) = &self.slabs else { return Ok(Taken::Some) };
+        let mut stage = stage.lock();
+        let windows = &stage.windows;
+        pending.runs.retain(|run| windows.get(run.partition).is_some_and(|window| !window.closed));
+        let runs = pending.runs.iter().take(most_runs);
+        let mut takes: Vec<_> = runs.map(|run| self.first_rows(&stage, run, most_rows)).collect();
+        self.split_large(&mut stage, &pending.source, &mut takes)?;
+        let lean = most_runs < usize::MAX || most_rows < usize::MAX;
+        let mut bytes = stage.slabs.growth(&pending.source, &takes, lean);
+        if !self.try_extend(credit, bytes) {
+            bytes = stage.slabs.growth(&pending.source, &takes, true);
+            if lean || !self.try_extend(credit, bytes) {
+                return Ok(Taken::Needs(bytes));
+            }
+        }
+        let freed = stage.slabs.append(&pending.source, &takes, lean)?;
+        let SlabStage { permit, .. } = &mut *stage;
+        permit.move_from(&mut credit.permit, bytes);
+        credit.permit.move_from(permit, freed);
+        self.spillable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.spillable_bytes.fetch_sub(freed, Ordering::Relaxed);
+        for take in &takes {
+            if self.is_full(&stage, take.partition) {
+                self.push_slab(&mut stage, take.partition, true)?;
+            }
+        }
+        let mut taken = takes.iter().map(|take| take.rows.len());
+        for run in pending.runs.iter_mut().take(most_runs) {
+            let count = taken.next().unwrap_or(0);
+            run.rows = run.rows.split_at(count).1;
+            run.place += count;
+        }
+        pending.runs.retain(|run| !run.rows.is_empty());
+        Ok(Taken::Some)
+    }
+
+    fn first_rows<'a>(&self, stage: &SlabStage, run: &Run<'a>, most: usize) -> Take<'a> {
+        let window = stage.windows.get(run.partition).copied().unwrap_or_default();
+        let filled = window.rows + stage.slabs.rows(run.partition);
+        let room = self.shape.batch_rows.saturating_sub(filled).max(1);
+        let count = run.rows.len().min(room).min(most.max(1));
+        Take { partition: run.partition, rows: run.rows.split_at(count).0, place: run.place }
+    }
+
+    /// Takes fewer rows where their values alone fill an output batch.
+    fn split_large(
+        &self,
+        stage: &mut SlabStage,
+        source: &SlabSource<'_>,
+        takes: &mut [Take<'_>],
+    ) -> Result<()> {
+        if source.most_value_bytes() <= self.shape.batch_bytes {
+            return Ok(());
+        }
+        for take in takes {
+            let mut bytes = source.value_bytes(take.rows);
+            while bytes > self.shape.batch_bytes && take.rows.len() > 1 {
+                take.rows = take.rows.split_at(take.rows.len() / 2).0;
+                bytes = source.value_bytes(take.rows);
+            }
+            if stage.slabs.value_bytes(take.partition).saturating_add(bytes) > MOST_VALUE_BYTES {
+                self.push_slab(stage, take.partition, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_full(&self, stage: &SlabStage, partition: usize) -> bool {
+        let window = stage.windows.get(partition).copied().unwrap_or_default();
+        window.rows + stage.slabs.rows(partition) >= self.shape.batch_rows
+            || stage.slabs.arrow_bytes(partition) >= self.shape.batch_bytes
+    }
+
+    /// Moves the rows of `partition` to its lane.
+    fn push_slab(&self, stage: &mut SlabStage, partition: usize, ends_window: bool) -> Result<()> {
+        if stage.slabs.rows(partition) == 0 {
+            return Ok(());
+        }
+        let (slab, bytes) = stage.slabs.finish(partition)?;
+        let mut permit = self.ledger.empty();
+        permit.move_from(&mut stage.permit, bytes);
+        self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(window) = stage.windows.get_mut(partition) {
+            window.rows = if ends_window { 0 } else { window.rows + slab.rows() };
+        }
+        self.with_lane(partition, |lane| lane.push_slab(slab, permit, ends_window));
+        Ok(())
+    }
+
+    /// Moves all staged rows to their lanes, where they can be encoded.
+    pub(super) fn flush_slabs(&self) -> Result<()> {
+        let Some(stage) = &self.slabs else { return Ok(()) };
+        let mut stage = stage.lock();
+        for partition in 0..self.outputs {
+            if stage.slabs.rows(partition) > 0 {
+                self.push_slab(&mut stage, partition, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No more rows will come: what is staged becomes the last windows.
+    pub(super) fn end_slabs(&self) -> Result<()> {
+        self.flush_slabs()?;
+        if let Some(stage) = &self.slabs {
+            drop(stage.lock().permit.take());
+        }
+        Ok(())
+    }
+
+    /// The consumer of `partition` is gone.
+    pub(super) fn close_slab(&self, partition: usize) {
+        let Some(stage) = &self.slabs else { return };
+        let mut stage = stage.lock();
+        if let Some(window) = stage.windows.get_mut(partition) {
+            window.closed = true;
+        }
+        // What cannot be finished is released with the exchange.
+        if let Ok((slab, bytes)) = stage.slabs.finish(partition) {
+            drop(slab);
+            let mut permit = self.ledger.empty();
+            permit.move_from(&mut stage.permit, bytes);
+            self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! Rows of many partitions, narrowed as they come.
+//!
+//! With many partitions a batch gives few rows to each, and what is staged of all of them together
+//! is large. So values are held as offsets from a base that all partitions of a column share, in
+//! as few bytes as the range of what came needs, three to four times smaller than Arrow rows. A
+//! partition's rows leave as a [`Slab`], which becomes an Arrow batch or blocks.
+//!
+//! ```text
+//!   batch ----> column 0: base, 2 bytes   [ p0: 17 3 250 .. ][ p1: 9 12 .. ] ..
+//!   by runs     column 1: base, 4 bytes   [ p0: ..          ][ p1: ..      ] ..
+//!                                              finish(p0) -> Slab -> RecordBatch | block
+//! ```
+
+mod narrow;
+mod native;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::buffer::NullBuffer;
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::Result;
+
+use self::narrow::{Narrow, NarrowColumn, range_of, to_array};
+use self::native::Native;
+use super::column::Column;
+use super::router::Grouped;
+use super::source::{Rows, Source};
+use super::stage::StageColumn;
+use crate::block::{BlockEncoder, BlockInfo, BlockResult};
+
+/// Rounding of the bits of a column, and one offset more than rows.
+const COLUMN_BYTES: usize = 16;
+
+/// A partition that gets this part of its rows from one batch gets room for all of them.
+const FULL_AT_ONCE: usize = 4;
+
+/// Rows that a slab has room for at first.
+const FIRST_ROWS: usize = 32;
+
+/// Rows from which on a slab grows by half instead of to the double.
+const MANY_ROWS: usize = 512;
+
+/// Rows of a batch that one partition takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Take<'a> {
+    pub(crate) partition: usize,
+    pub(crate) rows: Rows<'a>,
+    /// Place of the first of the rows in the grouped order.
+    pub(crate) place: usize,
+}
+
+/// A batch with what is known of its columns before any lock is taken.
+pub(crate) struct SlabSource<'a> {
+    pub(crate) source: &'a Source,
+    /// The partition of every row and its place in the grouped order; none where all rows go to one
+    /// partition.
+    grouped: Option<&'a Grouped<'a>>,
+    ranges: Vec<Option<(i128, i128)>>,
+}
+
+impl<'a> SlabSource<'a> {
+    pub(crate) fn new(source: &'a Source, grouped: Option<&'a Grouped<'a>>) -> Self {
+        let range = |column: &super::source::SourceColumn| {
+            let native = Native::of(column.array.data_type())?;
+            range_of(native, column, source.rows())
+        };
+        Self { source, grouped, ranges: source.columns.iter().map(range).collect() }
+    }
+
+    /// Bytes of values of variable length in all rows, or more where a batch is part of a larger one.
+    pub(crate) fn most_value_bytes(&self) -> usize {
+        let bytes = |column: &super::source::SourceColumn| match column.data.data_type() {
+            DataType::Utf8View | DataType::BinaryView => {
+                Column::new(column.data.data_type()).growth(column, self.source.all_rows())
+            }
+            _ => column.data.buffers().get(1).map_or(0, |buffer| buffer.len()),
+        };
+        self.source.columns.iter().map(bytes).fold(0, usize::saturating_add)
+    }
+
+    /// Bytes of values of variable length in `rows`.
+    pub(crate) fn value_bytes(&self, rows: Rows<'_>) -> usize {
+        let bytes = |column: &super::source::SourceColumn| {
+            Column::new(column.data.data_type()).growth(column, rows)
+        };
+        self.source.columns.iter().map(bytes).sum()
+    }
+}
+
+enum SlabColumns {
+    Narrow(NarrowColumn),
+    /// One per partition.
+    Plain(Vec<StageColumn>),
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    rows: usize,
+    capacity: usize,
+}
+
+/// The rows that some partitions have so far. It owns all its bytes and knows them exactly: it
+/// grows only by what [`growth`](Self::growth) said, so the caller reserves that first.
+pub(crate) struct Slabs {
+    schema: SchemaRef,
+    columns: Vec<SlabColumns>,
+    parts: Vec<Part>,
+    /// Rows of a full slab.
+    full: usize,
+    /// Bits that a row takes, beside values of variable length.
+    row_bits: usize,
+    /// Bytes that a row takes as Arrow arrays, beside values of variable length.
+    arrow_row_bytes: usize,
+    rows: usize,
+}
+
+impl Slabs {
+    /// Whether rows of `schema` can be staged in slabs.
+    pub(crate) fn can_hold(schema: &Schema) -> bool {
+        schema.fields().iter().all(|field| !Column::new(field.data_type()).carries_validity())
+    }
+
+    /// Empty slabs of `partitions` partitions, each full at `full` rows.
+    pub(crate) fn new(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
+        let columns = schema.fields().iter().map(|field| {
+            let data_type = field.data_type();
+            match Native::of(data_type) {
+                Some(native) => SlabColumns::Narrow(NarrowColumn::new(native, partitions)),
+                None => SlabColumns::Plain(
+                    (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
+                ),
+            }
+        });
+        let mut slabs = Self {
+            schema: SchemaRef::clone(schema),
+            columns: columns.collect(),
+            parts: vec![Part::default(); partitions],
+            full,
+            row_bits: 0,
+            arrow_row_bytes: schema
+                .fields()
+                .iter()
+                .map(|field| Column::new(field.data_type()).fixed_bits() / 8)
+                .sum(),
+            rows: 0,
+        };
+        slabs.row_bits = slabs.row_bits_with(&[]);
+        slabs
+    }
+
+    /// What empty slabs take.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        let per_column = |column: &SlabColumns| match column {
+            SlabColumns::Narrow(_) => size_of::<Vec<u64>>() * 2,
+            SlabColumns::Plain(_) => size_of::<StageColumn>(),
+        };
+        let columns: usize = self.columns.iter().map(per_column).sum();
+        self.parts.len() * (columns + size_of::<Part>())
+    }
+
+    /// Rows of `partition`.
+    pub(crate) fn rows(&self, partition: usize) -> usize {
+        self.parts.get(partition).map_or(0, |part| part.rows)
+    }
+
+    /// Bytes of the values of variable length that `partition` holds.
+    pub(crate) fn value_bytes(&self, partition: usize) -> usize {
+        self.plain(partition).map(|column| column.column.value_bytes()).sum()
+    }
+
+    /// Bytes that the rows of `partition` take as Arrow arrays.
+    pub(crate) fn arrow_bytes(&self, partition: usize) -> usize {
+        self.rows(partition) * self.arrow_row_bytes + self.value_bytes(partition)
+    }
+
+    fn plain(&self, partition: usize) -> impl Iterator<Item = &StageColumn> {
+        self.columns.iter().filter_map(move |column| match column {
+            SlabColumns::Narrow(_) => None,
+            SlabColumns::Plain(parts) => parts.get(partition),
+        })
+    }
+
+    fn row_bits_with(&self, ranges: &[Option<(i128, i128)>]) -> usize {
+        let bits = |(index, column): (usize, &SlabColumns)| match column {
+            SlabColumns::Narrow(column) => {
+                let range = ranges.get(index).copied().flatten();
+                NarrowColumn::row_bits(column.frame_for(range))
+            }
+            SlabColumns::Plain(parts) => {
+                parts.first().map_or(0, |part| part.column.fixed_bits() + 1)
+            }
+        };
+        self.columns.iter().enumerate().map(bits).sum()
+    }
+
+    fn bytes_of(&self, capacity: usize, row_bits: usize) -> usize {
+        match capacity {
+            0 => 0,
+            _ => (capacity * row_bits).div_ceil(8) + COLUMN_BYTES * self.columns.len(),
+        }
+    }
+
+    fn grown(&self, part: Part, more: usize, lean: bool) -> usize {
+        let needed = part.rows + more;
+        if needed <= part.capacity {
+            return part.capacity;
+        }
+        if !lean && more * FULL_AT_ONCE >= self.full {
+            return self.full.max(needed);
+        }
+        let capacity = match part.capacity {
+            _ if lean => needed,
+            0 => needed.max(FIRST_ROWS),
+            small @ ..MANY_ROWS => needed.max(2 * small),
+            // What is not used yet is memory that others lack.
+            large => needed.max(large + large / 2),
+        };
+        capacity.next_multiple_of(16).min(self.full.max(needed))
+    }
+
+    /// Bytes by which the slabs grow when they take `takes`, at most one for each partition.
+    pub(crate) fn growth(&self, source: &SlabSource<'_>, takes: &[Take<'_>], lean: bool) -> usize {
+        let row_bits = self.row_bits_with(&source.ranges);
+        let mut more = 0;
+        if row_bits > self.row_bits {
+            let widened = |part: &Part| {
+                self.bytes_of(part.capacity, row_bits) - self.bytes_of(part.capacity, self.row_bits)
+            };
+            more += self.parts.iter().map(widened).sum::<usize>();
+        }
+        for take in takes {
+            let part = self.parts.get(take.partition).copied().unwrap_or_default();
+            let capacity = self.grown(part, take.rows.len(), lean);
+            more += self.bytes_of(capacity, row_bits) - self.bytes_of(part.capacity, row_bits);
+        }
+        more + self.plain_growth(source.source, takes)
+    }
+
+    fn plain_growth(&self, source: &Source, takes: &[Take<'_>]) -> usize {
+        let mut more = 0;
+        for (column, source) in self.columns.iter().zip(&source.columns) {
+            let SlabColumns::Plain(parts) = column else { continue };
+            if parts.first().is_none_or(|part| !part.column.is_variable()) {
+                continue;
+            }
+            for take in takes {
+                let part = parts.get(take.partition);
+                more += part.map_or(0, |part| part.column.growth(source, take.rows));
+            }
+        }
+        more
+    }
+
+    /// Takes the rows of `takes`, at most one for each partition. Returns the bytes by which it
+    /// shrank, where narrower offsets do.
+    ///
+    /// # Errors
+    /// None that occur: the types that need Arrow's `take` are not held in slabs.
+    pub(crate) fn append(
+        &mut self,
+        source: &SlabSource<'_>,
+        takes: &[Take<'_>],
+        lean: bool,
+    ) -> Result<usize> {
+        let before = self.row_bits;
+        self.row_bits = self.row_bits_with(&source.ranges);
+        let shrunk = |part: &Part| {
+            self.bytes_of(part.capacity, before)
+                .saturating_sub(self.bytes_of(part.capacity, self.row_bits))
+        };
+        let freed = if before > self.row_bits { self.parts.iter().map(shrunk).sum() } else { 0 };
+        let mut grown = Vec::with_capacity(takes.len());
+        for take in takes {
+            let part = self.parts.get(take.partition).copied().unwrap_or_default();
+            let capacity = self.grown(part, take.rows.len(), lean);
+            grown.push((capacity > part.capacity).then_some(capacity));
+        }
+        let partitions = self.parts.len();
+        let targets = Targets::new(source.grouped, takes, &self.parts);
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            let Some(from) = source.source.columns.get(index) else { continue };
+            match column {
+                SlabColumns::Narrow(column) => {
+                    column.fit(source.ranges.get(index).copied().flatten());
+                    for (take, capacity) in takes.iter().zip(&grown) {
+                        capacity.iter().for_each(|rows| column.reserve(take.partition, *rows));
+                    }
+                    source.source.fetch(index);
+                    column.append(from, takes);
+                    if let Some(nulls) = from.data.nulls().filter(|nulls| nulls.null_count() > 0) {
+                        let missing = column.missing(partitions);
+                        for_each_null(nulls, |row| {
+                            let Some((partition, row)) = targets.of(row) else { return };
+                            missing.get_mut(partition).into_iter().for_each(|m| m.set(row));
+                        });
+                    }
+                }
+                SlabColumns::Plain(parts) => {
+                    for (take, capacity) in takes.iter().zip(&grown) {
+                        let Some(column) = parts.get_mut(take.partition) else { continue };
+                        let part = self.parts.get(take.partition).copied().unwrap_or_default();
+                        if let Some(capacity) = capacity {
+                            column.column.reserve_rows(*capacity);
+                        }
+                        let capacity = capacity.unwrap_or(part.capacity);
+                        column.append(from, take.rows, part.rows, capacity)?;
+                    }
+                }
+            }
+        }
+        for (take, capacity) in takes.iter().zip(grown) {
+            if let Some(part) = self.parts.get_mut(take.partition) {
+                part.rows += take.rows.len();
+                part.capacity = capacity.unwrap_or(part.capacity);
+                self.rows += take.rows.len();
+            }
+        }
+        Ok(freed)
+    }
+
+    /// The rows of `partition`, which is empty after it, and the bytes they were charged with.
+    ///
+    /// # Errors
+    /// Those of building the arrays.
+    pub(crate) fn finish(&mut self, partition: usize) -> Result<(Slab, usize)> {
+        let part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
+        let mut bytes = self.bytes_of(part.capacity, self.row_bits);
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
+            columns.push(match column {
+                SlabColumns::Narrow(column) => SlabColumn::Narrow(column.take(partition)),
+                SlabColumns::Plain(parts) => {
+                    let Some(column) = parts.get_mut(partition) else { continue };
+                    bytes += column.column.value_capacity();
+                    SlabColumn::Array(column.finish(field.data_type(), part.rows)?)
+                }
+            });
+        }
+        self.rows -= part.rows;
+        if self.rows == 0 {
+            for column in &mut self.columns {
+                if let SlabColumns::Narrow(column) = column {
+                    column.forget_range();
+                }
+            }
+        }
+        Ok((Slab { columns, rows: part.rows }, bytes))
+    }
+}
+
+/// Where in the slabs the rows of a batch go.
+struct Targets<'a> {
+    grouped: Option<&'a Grouped<'a>>,
+    /// By partition.
+    taken: Vec<Taken>,
+    whole: Option<Take<'a>>,
+}
+
+/// The places in the grouped order that a partition takes now, and the rows that it has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    start: u32,
+    end: u32,
+    before: u32,
+}
+
+impl<'a> Targets<'a> {
+    fn new(grouped: Option<&'a Grouped<'a>>, takes: &[Take<'a>], parts: &[Part]) -> Self {
+        let mut taken = vec![Taken::default(); parts.len()];
+        for take in takes {
+            let before = to_u32(parts.get(take.partition).map_or(0, |part| part.rows));
+            if let Some(to) = taken.get_mut(take.partition) {
+                let start = to_u32(take.place);
+                *to = Taken { start, end: start + to_u32(take.rows.len()), before };
+            }
+        }
+        Self { grouped, taken, whole: takes.first().copied() }
+    }
+
+    /// Partition and row in its slab of row `row` of the batch, if it is taken now.
+    #[inline]
+    fn of(&self, row: usize) -> Option<(usize, usize)> {
+        let (partition, place) = match (self.grouped, self.whole) {
+            (Some(grouped), _) => {
+                (*grouped.ids().get(row)? as usize, *grouped.places().get(row)?)
+            }
+            (None, Some(take)) => (take.partition, to_u32(row)),
+            (None, None) => return None,
+        };
+        let taken = self.taken.get(partition)?;
+        let at = place.checked_sub(taken.start).filter(|_| place < taken.end)?;
+        Some((partition, (taken.before + at) as usize))
+    }
+}
+
+/// Calls `visit` with each row that is null.
+fn for_each_null(nulls: &NullBuffer, mut visit: impl FnMut(usize)) {
+    let mut first = 0;
+    for bits in nulls.inner().bit_chunks().iter_padded() {
+        let mut missing = !bits;
+        while missing != 0 {
+            let row = first + missing.trailing_zeros() as usize;
+            if row >= nulls.len() {
+                return;
+            }
+            visit(row);
+            missing &= missing - 1;
+        }
+        first += 64;
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a batch has fewer than 2^32 rows")]
+fn to_u32(row: usize) -> u32 {
+    row as u32
+}
+
+#[derive(Debug)]
+enum SlabColumn {
+    Narrow(Narrow),
+    Array(ArrayRef),
+}
+
+/// Rows of one partition, narrowed.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    columns: Vec<SlabColumn>,
+    rows: usize,
+}
+
+impl Slab {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes that the rows take as Arrow arrays.
+    pub(crate) fn arrow_bytes(&self) -> usize {
+        let bytes = |column: &SlabColumn| match column {
+            SlabColumn::Narrow(column) => self.rows * column.value_bytes() + self.rows / 8,
+            SlabColumn::Array(array) => array.get_buffer_memory_size(),
+        };
+        self.columns.iter().map(bytes).sum()
+    }
+
+    /// Appends a block with rows `start..start + len` to `out`.
+    ///
+    /// # Errors
+    /// As [`BlockEncoder::encode`].
+    pub(crate) fn encode(
+        &self,
+        schema: &Schema,
+        encoder: &mut BlockEncoder,
+        start: usize,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> BlockResult<BlockInfo> {
+        encoder.begin();
+        for (column, field) in self.columns.iter().zip(schema.fields()) {
+            match column {
+                SlabColumn::Narrow(column) => column.encode(encoder, start, len)?,
+                SlabColumn::Array(array) => {
+                    encoder.put_array(field.data_type(), array.as_ref(), start..start + len)?;
+                }
+            }
+        }
+        encoder.finish(len, out)
+    }
+
+    /// One batch of `schema` with the rows of all `slabs`.
+    ///
+    /// # Errors
+    /// Nulls where the schema has none, or offsets that overflow.
+    pub(crate) fn join(schema: &SchemaRef, slabs: &[&Slab]) -> Result<RecordBatch> {
+        let rows = slabs.iter().map(|slab| slab.rows).sum();
+        let mut arrays = Vec::with_capacity(schema.fields().len());
+        for (index, field) in schema.fields().iter().enumerate() {
+            let columns = slabs.iter().filter_map(|slab| slab.columns.get(index)).collect();
+            arrays.push(join_column(columns, field.data_type(), rows)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(SchemaRef::clone(schema), arrays, &options)?)
+    }
+}
+
+fn join_column(columns: Vec<&SlabColumn>, data_type: &DataType, rows: usize) -> Result<ArrayRef> {
+    let only = columns.len() == 1;
+    let mut narrow = Vec::with_capacity(columns.len());
+    let mut arrays: Vec<&dyn Array> = Vec::new();
+    for column in columns {
+        match column {
+            SlabColumn::Narrow(part) => narrow.push(part),
+            SlabColumn::Array(array) if only => return Ok(ArrayRef::clone(array)),
+            SlabColumn::Array(array) => arrays.push(array.as_ref()),
+        }
+    }
+    match arrays.is_empty() {
+        true => to_array(&narrow, data_type, rows),
+        false => Ok(concat(&arrays)?),
+    }
+}
