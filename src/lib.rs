@@ -31,7 +31,7 @@
 //! | [`block`] | rows of a batch to block bytes and back | wire, codec |
 //! | `memory` | the one reservation, and permits on it | - |
 //! | `scratch` | scratch files and runs of segments | memory, ifile, codec |
-//! | `partition` | rows to partitions, staged rows | - |
+//! | `partition` | rows to partitions, staged rows | block, codec |
 //! | `exchange` | producers, lanes, pressure, consumers | block, memory, partition, scratch |
 //! | `exec` | the plan node and its protobuf form | exchange |
 //! | `optimizer` | one rule per file | exec, block |
@@ -58,4 +58,5 @@ pub use error::{IFileError, Result};
 pub use exec::IFilePhysicalCodec;
 pub use exec::IFileRepartitionExec;
 pub use optimizer::{ReplaceRepartition, why_not};
+pub use partition::BlockPartitioner;
 pub use session::SessionStateBuilderExt;

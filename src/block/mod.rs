@@ -129,4 +129,4 @@ pub(crate) use simd::vectorized;
 pub(crate) use word::{Word, low64};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

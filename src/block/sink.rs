@@ -2,6 +2,7 @@
 
 use super::bits;
 use super::sample::Sampler;
+use super::simd::vectorized;
 use super::tags;
 use super::word::{self, LANE, MIN_LENS, WIDTHS, Word, head};
 
@@ -139,7 +140,7 @@ impl Sink {
         let start = self.packed.len();
         self.packed.resize(start + values.len() * width, 0);
         if let Some(out) = self.packed.get_mut(start..) {
-            fill_words(values, valid, min, width, out);
+            vectorized(|| fill_words(values, valid, min, width, out));
         }
         if self.settle(start, width) {
             self.patch(at, tags::PLAIN);
@@ -160,7 +161,7 @@ impl Sink {
         self.packed.extend(min_bytes.iter().take(min_len));
         let width = WIDTHS.get(usize::from(code)).copied().unwrap_or(0);
         let mut deltas = vec![0; values.len() * width];
-        fill_words(values, valid, min, width, &mut deltas);
+        vectorized(|| fill_words(values, valid, min, width, &mut deltas));
         for plane in 0..width {
             let bytes = || deltas.iter().skip(plane).step_by(width.max(1));
             let first = bytes().next().copied().unwrap_or(0);
@@ -212,6 +213,7 @@ impl<'a> Validity<'a> {
     }
 }
 
+#[inline(always)]
 fn fill_words<T: Word>(values: &[T], valid: Option<&[u64]>, min: T, width: usize, out: &mut [u8]) {
     match width {
         1 => fill64::<T, 1>(values, valid, min, out),
@@ -228,6 +230,7 @@ fn fill_words<T: Word>(values: &[T], valid: Option<&[u64]>, min: T, width: usize
     }
 }
 
+#[inline(always)]
 fn fill64<T: Word, const W: usize>(values: &[T], valid: Option<&[u64]>, min: T, out: &mut [u8]) {
     let (out, _) = out.as_chunks_mut::<W>();
     let Some(mask) = valid else {
@@ -250,6 +253,7 @@ fn fill64<T: Word, const W: usize>(values: &[T], valid: Option<&[u64]>, min: T, 
     }
 }
 
+#[inline(always)]
 fn fill128<T: Word, const W: usize>(values: &[T], valid: Option<&[u64]>, min: T, out: &mut [u8]) {
     let (out, _) = out.as_chunks_mut::<W>();
     for (i, (to, v)) in out.iter_mut().zip(values).enumerate() {

@@ -5,6 +5,8 @@ use arrow::datatypes::DataType;
 
 use super::bits;
 use super::error::{BlockError, BlockResult};
+
+use super::simd::vectorized;
 use super::tags;
 use super::word::{self, MIN_LENS, WIDTHS, Word};
 
@@ -182,7 +184,7 @@ impl<'a> Source<'a> {
         let (width, min) = self.width_and_min::<T>(control)?;
         let len = rows.checked_mul(width).ok_or(BlockError::Invalid("length of words"))?;
         let bytes = self.placed(control & tags::PLAIN, len)?;
-        Ok(add_words(bytes, width, min, rows))
+        Ok(vectorized(|| add_words(bytes, width, min, rows)))
     }
 
     fn width_and_min<T: Word>(&mut self, control: u8) -> BlockResult<(usize, T)> {
@@ -221,6 +223,7 @@ pub(crate) fn unknown(data_type: &DataType, tag: u8) -> BlockError {
     BlockError::Encoding { data_type: data_type.clone(), tag }
 }
 
+#[inline(always)]
 fn add_words<T: Word>(bytes: &[u8], width: usize, min: T, rows: usize) -> Vec<T> {
     match width {
         0 => vec![min; rows],
@@ -238,11 +241,13 @@ fn add_words<T: Word>(bytes: &[u8], width: usize, min: T, rows: usize) -> Vec<T>
     }
 }
 
+#[inline(always)]
 fn add64<T: Word, const W: usize>(bytes: &[u8], min: T) -> Vec<T> {
     let (deltas, _) = bytes.as_chunks::<W>();
     deltas.iter().map(|delta| min.add64(u64::from_le_bytes(padded(delta)))).collect()
 }
 
+#[inline(always)]
 fn add128<T: Word, const W: usize>(bytes: &[u8], min: T) -> Vec<T> {
     let (deltas, _) = bytes.as_chunks::<W>();
     deltas.iter().map(|delta| min.add128(u128::from_le_bytes(padded(delta)))).collect()

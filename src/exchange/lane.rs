@@ -375,10 +375,7 @@ impl Lane {
     /// The rows that may be encoded, for one caller until
     /// [`end_encoding`](Self::end_encoding); staged rows are flushed first. The batch that a
     /// consumer has been woken for stays.
-    pub(super) fn batches(
-        &mut self,
-        shape: &LaneShape,
-    ) -> Result<Vec<(u64, Unencoded)>> {
+    pub(super) fn batches(&mut self, shape: &LaneShape) -> Result<Vec<(u64, Unencoded)>> {
         if self.closed || self.encoding {
             return Ok(Vec::new());
         }

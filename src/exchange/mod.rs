@@ -189,8 +189,13 @@ impl ExchangeHandle {
                 })
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
-            slabs: SlabStage::try_new(&plan, outputs, context.session_config().batch_size(), &ledger)
-                .map(Mutex::new),
+            slabs: SlabStage::try_new(
+                &plan,
+                outputs,
+                context.session_config().batch_size(),
+                &ledger,
+            )
+            .map(Mutex::new),
             pressure: Pressure::new(context, inputs.len(), &ledger),
             spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),

@@ -11,7 +11,9 @@
 //! ```
 
 mod bits;
+mod blocks;
 mod column;
+mod grouping;
 mod pieces;
 mod retype;
 mod router;
@@ -20,7 +22,9 @@ mod source;
 mod stage;
 mod values;
 
-pub(crate) use router::{Grouped, Routed, Router};
+pub use blocks::BlockPartitioner;
+pub(crate) use grouping::Grouped;
+pub(crate) use router::{Routed, Router};
 pub(crate) use slab::{Slab, SlabSource, Slabs, Take};
 pub(crate) use source::{Rows, Source};
 pub(crate) use stage::{GroupedValidity, Room, Stage};

@@ -8,6 +8,8 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::repartition::{REPARTITION_RANDOM_STATE, RangeExpr};
 
+use super::grouping::{Grouped, Grouping};
+
 /// Where the rows of a batch go.
 #[derive(Debug)]
 pub(crate) enum Routed<'a> {
@@ -15,60 +17,6 @@ pub(crate) enum Routed<'a> {
     Whole(usize),
     /// The rows are grouped by partition.
     Grouped(Grouped<'a>),
-}
-
-/// Row numbers of a batch, grouped by partition; rows of a partition keep their order.
-#[derive(Debug)]
-pub(crate) struct Grouped<'a> {
-    order: &'a [u32],
-    runs: &'a [Run],
-    ids: &'a [u32],
-    places: &'a [u32],
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    partition: usize,
-    start: usize,
-    end: usize,
-}
-
-impl<'a> Grouped<'a> {
-    /// The partition and the row numbers of run `index`.
-    #[expect(clippy::indexing_slicing, reason = "runs are made with their order")]
-    pub(crate) fn run(&self, index: usize) -> (usize, &'a [u32]) {
-        let run = self.runs[index];
-        (run.partition, &self.order[run.start..run.end])
-    }
-
-    /// Number of partitions that have rows.
-    pub(crate) fn len(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// The runs in the order of their partitions.
-    #[expect(clippy::indexing_slicing, reason = "the indices are below the number of runs")]
-    pub(crate) fn by_partition(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.runs.len()).collect();
-        order.sort_unstable_by_key(|&index| self.runs[index].partition);
-        order
-    }
-
-    /// The partition of every row.
-    pub(crate) fn ids(&self) -> &'a [u32] {
-        self.ids
-    }
-
-    /// The place of every row in the grouped order.
-    pub(crate) fn places(&self) -> &'a [u32] {
-        self.places
-    }
-
-    /// Where run `index` starts in the grouped order.
-    #[expect(clippy::indexing_slicing, reason = "the index is below the number of runs")]
-    pub(crate) fn start(&self, index: usize) -> usize {
-        self.runs[index].start
-    }
 }
 
 /// Gives the rows of one input their output partitions.
@@ -81,10 +29,7 @@ pub(crate) struct Router {
     partitions: usize,
     hashes: Vec<u64>,
     ids: Vec<u32>,
-    counts: Vec<u32>,
-    order: Vec<u32>,
-    places: Vec<u32>,
-    runs: Vec<Run>,
+    grouping: Grouping,
 }
 
 enum Scheme {
@@ -127,10 +72,7 @@ impl Router {
             partitions,
             hashes: Vec::new(),
             ids: Vec::new(),
-            counts: vec![0; partitions],
-            order: Vec::new(),
-            places: Vec::new(),
-            runs: Vec::new(),
+            grouping: Grouping::new(partitions),
         })
     }
 
@@ -157,53 +99,12 @@ impl Router {
                 range_ids(placement, batch, &mut self.ids)?;
             }
         }
-        self.group();
-        Ok(match self.runs.as_slice() {
-            [only] => Routed::Whole(only.partition),
-            runs => Routed::Grouped(Grouped {
-                order: &self.order,
-                runs,
-                ids: &self.ids,
-                places: &self.places,
-            }),
+        let grouped = self.grouping.group(&self.ids);
+        Ok(match grouped.only() {
+            Some(partition) => Routed::Whole(partition),
+            None => Routed::Grouped(grouped),
         })
     }
-
-    /// Counting sort of the row numbers by `ids`, in time that depends on the rows alone.
-    #[expect(clippy::indexing_slicing, reason = "ids lie below the partition count")]
-    fn group(&mut self) {
-        self.runs.clear();
-        for &id in &self.ids {
-            let partition = id as usize;
-            if self.counts[partition] == 0 {
-                self.runs.push(Run { partition, start: 0, end: 0 });
-            }
-            self.counts[partition] += 1;
-        }
-        let mut start = 0;
-        for run in &mut self.runs {
-            let count = self.counts[run.partition] as usize;
-            (run.start, run.end) = (start, start + count);
-            self.counts[run.partition] = to_u32(start);
-            start += count;
-        }
-        self.order.resize(self.ids.len(), 0);
-        self.places.clear();
-        for (row, &id) in self.ids.iter().enumerate() {
-            let cursor = &mut self.counts[id as usize];
-            self.order[*cursor as usize] = to_u32(row);
-            self.places.push(*cursor);
-            *cursor += 1;
-        }
-        for run in &self.runs {
-            self.counts[run.partition] = 0;
-        }
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a batch has fewer than 2^32 rows")]
-fn to_u32(row: usize) -> u32 {
-    row as u32
 }
 
 fn range_ids(placement: &RangeExpr, batch: &RecordBatch, ids: &mut Vec<u32>) -> Result<()> {

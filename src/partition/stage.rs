@@ -45,7 +45,10 @@ pub(crate) struct GroupedValidity {
 impl GroupedValidity {
     /// That of column `index` of `source`, if it has nulls that are so few that this is cheaper than
     /// a gather of the bits of all rows. `places` are those of the rows in the grouped order.
-    #[expect(clippy::indexing_slicing, reason = "every row of the batch has a place below them all")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "every row of the batch has a place below them all"
+    )]
     pub(crate) fn load(&mut self, source: &Source, index: usize, places: &[u32]) -> Option<&Self> {
         let nulls = source.few_nulls(index)?;
         self.words.clear();
@@ -114,11 +117,8 @@ impl StageColumn {
 impl Stage {
     /// An empty stage that is full at `full` rows.
     pub(crate) fn new(schema: &SchemaRef, full: usize) -> Self {
-        let columns: Vec<_> = schema
-            .fields()
-            .iter()
-            .map(|field| StageColumn::new(field.data_type()))
-            .collect();
+        let columns: Vec<_> =
+            schema.fields().iter().map(|field| StageColumn::new(field.data_type())).collect();
         let fixed_bits = columns.iter().map(|column| column.column.fixed_bits() + 1).sum();
         Self { schema: Arc::clone(schema), columns, rows: 0, capacity: 0, full, fixed_bits }
     }
@@ -170,7 +170,6 @@ impl Stage {
     ///
     /// # Errors
     /// Those of Arrow's `take` for the types without a kernel of their own.
-    #[cfg(test)]
     pub(crate) fn append(&mut self, source: &Source, rows: Rows<'_>, room: Room) -> Result<()> {
         self.make_room(rows.len(), room);
         for index in 0..self.columns.len() {

@@ -70,7 +70,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
         let bytes = source.data.buffers()[1].as_slice();
         let Self { offsets: ends, values } = self;
         rows.for_each(|row| {
-            values.extend_from_slice(&bytes[offsets[row].as_usize()..offsets[row + 1].as_usize()]);
+            push_value(values, bytes, offsets[row].as_usize(), offsets[row + 1].as_usize());
             ends.push(O::usize_as(values.len()));
         });
     }
@@ -86,6 +86,22 @@ impl<O: OffsetSizeTrait> Strings<O> {
         let values = Buffer::from_vec(std::mem::take(&mut self.values));
         let array = GenericByteArray::<T>::try_new(offsets, values, nulls)?;
         Ok(Finished::Array(Arc::new(array)))
+    }
+}
+
+/// Appends `from[start..end]`, for which there is room. A short value is copied at a fixed length,
+/// which is cheaper than a call, and the excess cut off.
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "offsets come from a valid array")]
+fn push_value(values: &mut Vec<u8>, from: &[u8], start: usize, end: usize) {
+    const SHORT: usize = 16;
+    let (len, room) = (end - start, values.capacity() - values.len());
+    match from[start..].first_chunk::<SHORT>() {
+        Some(chunk) if len <= SHORT && room >= SHORT => {
+            values.extend_from_slice(chunk);
+            values.truncate(values.len() - (SHORT - len));
+        }
+        _ => values.extend_from_slice(&from[start..end]),
     }
 }
 

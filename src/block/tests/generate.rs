@@ -7,10 +7,10 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::*;
 
 /// A small generator of random numbers (SplitMix64), so that a seed is all a failing test needs.
-pub(super) struct Rng(pub(super) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,17 +18,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }
 }
 
 /// One of every type without children.
-pub(super) fn leaf_types() -> Vec<DataType> {
+pub(crate) fn leaf_types() -> Vec<DataType> {
     use DataType::*;
     let mut types = vec![
         Null,
@@ -78,10 +78,10 @@ pub(super) fn leaf_types() -> Vec<DataType> {
     types
 }
 
-pub(super) const NESTED_KINDS: usize = 13;
+pub(crate) const NESTED_KINDS: usize = 13;
 
 /// A type of the `kind`-th nested form over random children.
-pub(super) fn nested_type(rng: &mut Rng, kind: usize, depth: usize) -> DataType {
+pub(crate) fn nested_type(rng: &mut Rng, kind: usize, depth: usize) -> DataType {
     use DataType::*;
     let field = |rng: &mut Rng, name: &str| {
         let data_type = random_type(rng, depth);
@@ -135,12 +135,12 @@ pub(super) fn nested_type(rng: &mut Rng, kind: usize, depth: usize) -> DataType 
     }
 }
 
-pub(super) fn random_leaf(rng: &mut Rng) -> DataType {
+pub(crate) fn random_leaf(rng: &mut Rng) -> DataType {
     let types = leaf_types();
     types[rng.below(types.len())].clone()
 }
 
-pub(super) fn random_type(rng: &mut Rng, depth: usize) -> DataType {
+pub(crate) fn random_type(rng: &mut Rng, depth: usize) -> DataType {
     if depth == 0 || rng.chance(50) {
         return random_leaf(rng);
     }
@@ -149,7 +149,7 @@ pub(super) fn random_type(rng: &mut Rng, depth: usize) -> DataType {
 }
 
 /// Whether arrays of a type have nulls without a validity buffer of their own.
-pub(super) fn may_be_null(data_type: &DataType) -> bool {
+pub(crate) fn may_be_null(data_type: &DataType) -> bool {
     match data_type {
         DataType::Null => true,
         DataType::Union(fields, _) => {
@@ -222,7 +222,7 @@ macro_rules! native {
 }
 
 /// `rows` random rows of `data_type`, often sliced from more.
-pub(super) fn array(rng: &mut Rng, data_type: &DataType, rows: usize, nullable: bool) -> ArrayRef {
+pub(crate) fn array(rng: &mut Rng, data_type: &DataType, rows: usize, nullable: bool) -> ArrayRef {
     if rng.chance(30) {
         let (front, back) = (rng.below(20), rng.below(20));
         return whole(rng, data_type, front + rows + back, nullable).slice(front, rows);

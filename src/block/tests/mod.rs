@@ -2,7 +2,7 @@
 
 mod cases;
 mod corrupt;
-mod generate;
+pub(crate) mod generate;
 mod round_trip;
 mod types;
 

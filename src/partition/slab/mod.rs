@@ -18,12 +18,12 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 
 use self::narrow::{Narrow, NarrowColumn, range_of, to_array};
 use self::native::Native;
 use super::column::Column;
-use super::router::Grouped;
+use super::grouping::Grouped;
 use super::source::{Rows, Source};
 use super::stage::StageColumn;
 use crate::block::{BlockEncoder, BlockInfo, BlockResult};
@@ -32,12 +32,12 @@ use crate::block::{BlockEncoder, BlockInfo, BlockResult};
 const COLUMN_BYTES: usize = 16;
 
 /// A partition that gets this part of its rows from one batch gets room for all of them.
-const FULL_AT_ONCE: usize = 4;
+const FULL_AT_ONCE: usize = 16;
 
 /// Rows that a slab has room for at first.
 const FIRST_ROWS: usize = 32;
 
-/// Rows from which on a slab grows by half instead of to the double.
+/// Rows from which on a slab grows by a quarter instead of to the double.
 const MANY_ROWS: usize = 512;
 
 /// Rows of a batch that one partition takes.
@@ -213,7 +213,7 @@ impl Slabs {
             0 => needed.max(FIRST_ROWS),
             small @ ..MANY_ROWS => needed.max(2 * small),
             // What is not used yet is memory that others lack.
-            large => needed.max(large + large / 2),
+            large => needed.max(large + large / 4),
         };
         capacity.next_multiple_of(16).min(self.full.max(needed))
     }
@@ -338,13 +338,67 @@ impl Slabs {
         }
         self.rows -= part.rows;
         if self.rows == 0 {
-            for column in &mut self.columns {
-                if let SlabColumns::Narrow(column) = column {
-                    column.forget_range();
+            self.forget_ranges();
+        }
+        Ok((Slab { columns, rows: part.rows }, bytes))
+    }
+}
+
+impl Slabs {
+    /// Appends a block with the rows of `partition` to `out`. The partition is empty after it, and
+    /// keeps its room.
+    ///
+    /// # Errors
+    /// As [`BlockEncoder::encode`].
+    pub(crate) fn encode(
+        &mut self,
+        partition: usize,
+        encoder: &mut BlockEncoder,
+        out: &mut Vec<u8>,
+    ) -> Result<BlockInfo> {
+        let Some(part) = self.parts.get_mut(partition) else {
+            return internal_err!("there is no partition {partition}");
+        };
+        let rows = std::mem::take(&mut part.rows);
+        self.rows -= rows;
+        encoder.begin();
+        let mut plain = false;
+        for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
+            match column {
+                SlabColumns::Narrow(column) => column.encode(partition, encoder)?,
+                SlabColumns::Plain(parts) => {
+                    let Some(column) = parts.get_mut(partition) else { continue };
+                    let array = column.finish(field.data_type(), rows)?;
+                    encoder.put_array(field.data_type(), array.as_ref(), 0..rows)?;
+                    plain = true;
                 }
             }
         }
-        Ok((Slab { columns, rows: part.rows }, bytes))
+        if plain && let Some(part) = self.parts.get_mut(partition) {
+            part.capacity = 0;
+        }
+        if self.rows == 0 {
+            self.forget_ranges();
+        }
+        Ok(encoder.finish(rows, out)?)
+    }
+
+    /// Bytes held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let of = |(partition, part): (usize, &Part)| {
+            let values: usize =
+                self.plain(partition).map(|column| column.column.value_capacity()).sum();
+            self.bytes_of(part.capacity, self.row_bits) + values
+        };
+        self.overhead_bytes() + self.parts.iter().enumerate().map(of).sum::<usize>()
+    }
+
+    fn forget_ranges(&mut self) {
+        for column in &mut self.columns {
+            if let SlabColumns::Narrow(column) = column {
+                column.forget_range();
+            }
+        }
     }
 }
 
@@ -381,9 +435,7 @@ impl<'a> Targets<'a> {
     #[inline]
     fn of(&self, row: usize) -> Option<(usize, usize)> {
         let (partition, place) = match (self.grouped, self.whole) {
-            (Some(grouped), _) => {
-                (*grouped.ids().get(row)? as usize, *grouped.places().get(row)?)
-            }
+            (Some(grouped), _) => (*grouped.ids().get(row)? as usize, *grouped.places().get(row)?),
             (None, Some(take)) => (take.partition, to_u32(row)),
             (None, None) => return None,
         };
@@ -498,3 +550,6 @@ fn join_column(columns: Vec<&SlabColumn>, data_type: &DataType, rows: usize) -> 
         false => Ok(concat(&arrays)?),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,6 +220,62 @@ impl NarrowColumn {
     }
 }
 
+impl NarrowColumn {
+    /// Appends the rows of `partition` to the block that `encoder` has begun. The partition is empty
+    /// after it and keeps its room.
+    pub(super) fn encode(
+        &mut self,
+        partition: usize,
+        encoder: &mut BlockEncoder,
+    ) -> BlockResult<()> {
+        let missing = self.missing.get_mut(partition).map(std::mem::take);
+        let missing = missing.filter(|missing| !missing.words.is_empty());
+        let (native, base) = (self.native, self.frame.base);
+        for_deltas!(AllDeltas, &mut self.deltas, all => {
+            let Some(deltas) = all.get_mut(partition) else { return Ok(()) };
+            put(encoder, native, base, deltas, missing.as_ref(), 0)?;
+            deltas.clear();
+        }, all => {
+            let Some(values) = all.get_mut(partition) else { return Ok(()) };
+            put_whole(encoder, native, values, missing.as_ref(), 0)?;
+            values.clear();
+        });
+        Ok(())
+    }
+}
+
+fn put<N: Delta>(
+    encoder: &mut BlockEncoder,
+    native: Native,
+    base: i128,
+    deltas: &mut [N],
+    missing: Option<&Missing>,
+    start: usize,
+) -> BlockResult<()> {
+    let lift = |delta: N| native.signed(base.wrapping_add(i128::from(delta.widen())));
+    let valid = valid_of(missing, start, deltas.len());
+    encoder.put_offsets(deltas, lift, &valid, native.bytes(), native.is_float())
+}
+
+fn put_whole(
+    encoder: &mut BlockEncoder,
+    native: Native,
+    values: &mut [i128],
+    missing: Option<&Missing>,
+    start: usize,
+) -> BlockResult<()> {
+    let valid = valid_of(missing, start, values.len());
+    encoder.put_offsets(values, |value| value, &valid, native.bytes(), false)
+}
+
+fn valid_of(missing: Option<&Missing>, start: usize, len: usize) -> Vec<u64> {
+    let mut valid = Vec::new();
+    if let Some(missing) = missing {
+        missing.valid(start, len, &mut valid);
+    }
+    valid
+}
+
 fn empty(width: usize, partitions: usize) -> AllDeltas {
     fn of<T: Clone>(partitions: usize) -> Vec<Vec<T>> {
         vec![Vec::new(); partitions]
@@ -305,24 +361,13 @@ impl Narrow {
         start: usize,
         len: usize,
     ) -> BlockResult<()> {
-        let mut valid = Vec::new();
-        if let Some(missing) = &self.missing {
-            missing.valid(start, len, &mut valid);
-        }
-        let (native, base) = (self.native, self.base);
-        let (size, floats) = (native.bytes(), native.is_float());
+        let (native, missing) = (self.native, self.missing.as_ref());
         for_deltas!(Deltas, &self.deltas, all => {
             let mut deltas = part(all, start, len).to_vec();
-            encoder.put_offsets(
-                &mut deltas,
-                |delta| native.signed(base.wrapping_add(i128::from(delta.widen()))),
-                &valid,
-                size,
-                floats,
-            )
+            put(encoder, native, self.base, &mut deltas, missing, start)
         }, all => {
             let mut values = part(all, start, len).to_vec();
-            encoder.put_offsets(&mut values, |value| value, &valid, size, floats)
+            put_whole(encoder, native, &mut values, missing, start)
         })
     }
 }
