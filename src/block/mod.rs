@@ -118,6 +118,7 @@ mod tags;
 mod types;
 mod word;
 
+pub(crate) use decode::Joined;
 pub use decode::{BlockDecoder, DecodeLimits};
 pub use encode::{BlockEncoder, BlockInfo, BlockSlice};
 pub use error::{BlockError, BlockResult};

@@ -180,11 +180,20 @@ impl<'a> Source<'a> {
 
     /// `rows` words. The caller has charged for them.
     pub(crate) fn words<T: Word>(&mut self, rows: usize) -> BlockResult<Vec<T>> {
+        let mut words = Vec::new();
+        self.words_into(rows, &mut words)?;
+        Ok(words)
+    }
+
+    /// Appends `rows` words to `out`. The caller has charged for them.
+    pub(crate) fn words_into<T: Word>(&mut self, rows: usize, out: &mut Vec<T>) -> BlockResult<()> {
         let control = self.u8()?;
         let (width, min) = self.width_and_min::<T>(control)?;
         let len = rows.checked_mul(width).ok_or(BlockError::Invalid("length of words"))?;
         let bytes = self.placed(control & tags::PLAIN, len)?;
-        Ok(vectorized(|| add_words(bytes, width, min, rows)))
+        out.reserve_exact(rows);
+        vectorized(|| add_words(bytes, width, min, rows, out));
+        Ok(())
     }
 
     fn width_and_min<T: Word>(&mut self, control: u8) -> BlockResult<(usize, T)> {
@@ -224,33 +233,33 @@ pub(crate) fn unknown(data_type: &DataType, tag: u8) -> BlockError {
 }
 
 #[inline(always)]
-fn add_words<T: Word>(bytes: &[u8], width: usize, min: T, rows: usize) -> Vec<T> {
+fn add_words<T: Word>(bytes: &[u8], width: usize, min: T, rows: usize, out: &mut Vec<T>) {
     match width {
-        0 => vec![min; rows],
-        1 => add64::<T, 1>(bytes, min),
-        2 => add64::<T, 2>(bytes, min),
-        3 => add64::<T, 3>(bytes, min),
-        4 => add64::<T, 4>(bytes, min),
-        5 => add64::<T, 5>(bytes, min),
-        6 => add64::<T, 6>(bytes, min),
-        7 => add64::<T, 7>(bytes, min),
-        8 => add64::<T, 8>(bytes, min),
-        12 => add128::<T, 12>(bytes, min),
-        16 => add128::<T, 16>(bytes, min),
-        _ => bytes.as_chunks::<32>().0.iter().map(|delta| min.add_bytes(*delta)).collect(),
+        0 => out.extend(std::iter::repeat_n(min, rows)),
+        1 => add64::<T, 1>(bytes, min, out),
+        2 => add64::<T, 2>(bytes, min, out),
+        3 => add64::<T, 3>(bytes, min, out),
+        4 => add64::<T, 4>(bytes, min, out),
+        5 => add64::<T, 5>(bytes, min, out),
+        6 => add64::<T, 6>(bytes, min, out),
+        7 => add64::<T, 7>(bytes, min, out),
+        8 => add64::<T, 8>(bytes, min, out),
+        12 => add128::<T, 12>(bytes, min, out),
+        16 => add128::<T, 16>(bytes, min, out),
+        _ => out.extend(bytes.as_chunks::<32>().0.iter().map(|delta| min.add_bytes(*delta))),
     }
 }
 
 #[inline(always)]
-fn add64<T: Word, const W: usize>(bytes: &[u8], min: T) -> Vec<T> {
+fn add64<T: Word, const W: usize>(bytes: &[u8], min: T, out: &mut Vec<T>) {
     let (deltas, _) = bytes.as_chunks::<W>();
-    deltas.iter().map(|delta| min.add64(u64::from_le_bytes(padded(delta)))).collect()
+    out.extend(deltas.iter().map(|delta| min.add64(u64::from_le_bytes(padded(delta)))));
 }
 
 #[inline(always)]
-fn add128<T: Word, const W: usize>(bytes: &[u8], min: T) -> Vec<T> {
+fn add128<T: Word, const W: usize>(bytes: &[u8], min: T, out: &mut Vec<T>) {
     let (deltas, _) = bytes.as_chunks::<W>();
-    deltas.iter().map(|delta| min.add128(u128::from_le_bytes(padded(delta)))).collect()
+    out.extend(deltas.iter().map(|delta| min.add128(u128::from_le_bytes(padded(delta)))));
 }
 
 #[inline(always)]

@@ -5,9 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_datafusion_err};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
@@ -15,10 +13,10 @@ use futures::Stream;
 
 use super::lane::{Body, Item, Next, StoredItem, ToFetch};
 use super::{Exchange, ExchangeHandle};
-use crate::block::{BlockDecoder, BlockHeader, DecodeLimits};
+use crate::block::{BlockDecoder, BlockError, BlockHeader, DecodeLimits, Joined};
 use crate::memory::{Held, Permit};
 use crate::partition::Slab;
-use crate::scratch::StoredBlock;
+use crate::scratch::{Block, StoredBlock};
 
 /// The rows of one lane. Closing is by drop: it releases what the lane holds.
 ///
@@ -75,44 +73,82 @@ impl LaneStream {
             return Ok(vec![batch.value.clone()]);
         }
         let timer = exchange.plan.metrics.decode_time.timer();
-        let mut batches = Vec::with_capacity(items.len());
         let mut working = exchange.ledger.empty();
+        let mut parts = Vec::with_capacity(items.len());
         for run in items.chunk_by(|a, b| slab_of(a).is_some() && slab_of(b).is_some()) {
             let slabs: Vec<&Slab> = run.iter().filter_map(slab_of).collect();
             if !slabs.is_empty() {
                 let bytes = slabs.iter().map(|slab| slab.arrow_bytes()).sum();
                 working.merge(exchange.ledger.force(bytes));
-                batches.push(Slab::join(&self.schema, &slabs)?);
+                parts.push(Part::Batch(Slab::join(&self.schema, &slabs)?));
                 continue;
             }
-            let [item] = run else { continue };
-            match &item.body {
-                Body::Slab(_) => {}
-                Body::Batch(batch) => batches.push(batch.value.clone()),
-                Body::Blocks(blocks) => {
-                    for block in blocks {
-                        let place = || format!("partition {} in memory", self.lane);
-                        let bytes = &block.value.bytes;
-                        working.merge(exchange.ledger.force(decoded_bytes(bytes)));
-                        batches.push(decode(&mut self.decoder, &self.schema, bytes, place)?);
-                    }
-                }
-                Body::Stored { blocks, fetched, .. } => {
-                    let fetched = fetched
-                        .as_ref()
-                        .ok_or_else(|| internal_datafusion_err!("a block was not fetched"))?;
-                    for (stored, bytes) in blocks.iter().zip(fetched) {
-                        let place = || stored.place();
-                        working.merge(exchange.ledger.force(decoded_bytes(&bytes.value)));
-                        batches.push(decode(&mut self.decoder, &self.schema, &bytes.value, place)?);
-                    }
-                }
+            for item in run {
+                self.add_parts(&item.body, &mut parts)?;
             }
         }
-        let joined = join(&self.schema, batches);
+        let bytes = parts.iter().map(Part::decoded_bytes).sum();
+        working.merge(exchange.ledger.force(bytes));
+        let joined = self.join(&parts);
         timer.done();
         exchange.note_peak();
         joined
+    }
+
+    fn add_parts<'a>(&self, body: &'a Body, parts: &mut Vec<Part<'a>>) -> Result<()> {
+        match body {
+            Body::Slab(_) => {}
+            Body::Batch(batch) => parts.push(Part::Batch(batch.value.clone())),
+            Body::Blocks(blocks) => {
+                let part = |block: &'a Arc<Held<Block>>| Part::Block(&block.value.bytes, None);
+                parts.extend(blocks.iter().map(part));
+            }
+            Body::Stored { blocks, fetched, .. } => {
+                let fetched = fetched
+                    .as_ref()
+                    .ok_or_else(|| internal_datafusion_err!("a block was not fetched"))?;
+                let part = |(stored, bytes): (&'a StoredBlock, &'a Arc<Held<Buffer>>)| {
+                    Part::Block(&bytes.value, Some(stored))
+                };
+                parts.extend(blocks.iter().zip(fetched).map(part));
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch of all parts; several only where dictionary keys or offsets would overflow.
+    fn join(&mut self, parts: &[Part<'_>]) -> Result<Vec<RecordBatch>> {
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            empty => {
+                let schema = SchemaRef::clone(&self.schema);
+                empty.insert(BlockDecoder::try_new(schema, DecodeLimits::default())?)
+            }
+        };
+        let lane = self.lane;
+        let at = |error: BlockError, stored: Option<&StoredBlock>| {
+            let place = stored
+                .map_or_else(|| format!("partition {lane} in memory"), StoredBlock::place);
+            DataFusionError::from(error).context(format!("decoding a block of {place}"))
+        };
+        match parts {
+            [Part::Batch(batch)] => return Ok(vec![batch.clone()]),
+            [Part::Block(bytes, stored)] => {
+                let batch = decoder.decode(bytes).map_err(|error| at(error, *stored))?;
+                return Ok(vec![batch]);
+            }
+            _ => {}
+        }
+        let mut joined = Joined::new(&self.schema, parts.iter().map(Part::rows).sum());
+        for part in parts {
+            match part {
+                Part::Batch(batch) => joined.push(batch)?,
+                Part::Block(bytes, stored) => decoder
+                    .decode_into(bytes, &mut joined)
+                    .map_err(|error| at(error, *stored))?,
+            }
+        }
+        Ok(joined.finish()?)
     }
 
     fn end(&mut self) {
@@ -133,40 +169,28 @@ fn slab_of(item: &Item) -> Option<&Slab> {
     }
 }
 
-fn decoded_bytes(block: &[u8]) -> usize {
-    let bytes = BlockHeader::parse(block).map(|header| header.decode_reserve_bytes());
-    bytes.ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
+/// Rows of one output batch, and where their block is stored.
+enum Part<'a> {
+    Batch(RecordBatch),
+    Block(&'a [u8], Option<&'a StoredBlock>),
 }
 
-fn decode(
-    decoder: &mut Option<BlockDecoder>,
-    schema: &SchemaRef,
-    bytes: &[u8],
-    place: impl Fn() -> String,
-) -> Result<RecordBatch> {
-    let decoder = match decoder {
-        Some(decoder) => decoder,
-        empty => {
-            empty.insert(BlockDecoder::try_new(SchemaRef::clone(schema), DecodeLimits::default())?)
+impl Part<'_> {
+    /// Rows, as far as the block's header can be read: its decoder checks it.
+    fn rows(&self) -> usize {
+        match self {
+            Part::Batch(batch) => batch.num_rows(),
+            Part::Block(bytes, _) => {
+                let rows = BlockHeader::parse(bytes).map_or(0, |header| header.rows);
+                usize::try_from(rows).unwrap_or(0).min(DecodeLimits::default().max_rows)
+            }
         }
-    };
-    decoder.decode(bytes).map_err(|error| {
-        DataFusionError::from(error).context(format!("decoding a block of {}", place()))
-    })
-}
-
-/// One batch of all rows, or the batches as they are where dictionary keys or offsets would
-/// overflow.
-fn join(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-    if batches.len() == 1 {
-        return Ok(batches);
     }
-    match concat_batches(schema, &batches) {
-        Ok(batch) => Ok(vec![batch]),
-        Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_)) => {
-            Ok(batches)
-        }
-        Err(error) => Err(error.into()),
+
+    fn decoded_bytes(&self) -> usize {
+        let Part::Block(bytes, _) = self else { return 0 };
+        let bytes = BlockHeader::parse(bytes).map(|header| header.decode_reserve_bytes());
+        bytes.ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
     }
 }
 

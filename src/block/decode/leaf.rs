@@ -123,14 +123,21 @@ impl Leaf<'_, '_, '_> {
     }
 
     fn words<T: Word>(&mut self) -> BlockResult<Vec<T>> {
+        let mut words = Vec::new();
+        self.words_into(&mut words)?;
+        Ok(words)
+    }
+
+    /// Appends the words of the node to `out`.
+    pub(super) fn words_into<T: Word>(&mut self, out: &mut Vec<T>) -> BlockResult<()> {
         match self.tag {
-            tags::WORDS => self.source.words(self.rows),
-            tags::WORD_DICT => self.word_dict(),
+            tags::WORDS => self.source.words_into(self.rows, out),
+            tags::WORD_DICT => self.word_dict(out),
             tag => Err(unknown(self.data_type, tag)),
         }
     }
 
-    fn word_dict<T: Word>(&mut self) -> BlockResult<Vec<T>> {
+    fn word_dict<T: Word>(&mut self, out: &mut Vec<T>) -> BlockResult<()> {
         let distinct = self.source.count()?;
         if distinct > self.rows {
             return Err(BlockError::Invalid("more distinct values than rows"));
@@ -141,7 +148,9 @@ impl Leaf<'_, '_, '_> {
         let value = |id: &u32| {
             usize::try_from(*id).ok().and_then(|id| values.get(id)).copied().unwrap_or_default()
         };
-        Ok(ids.iter().map(value).collect())
+        out.reserve_exact(self.rows);
+        out.extend(ids.iter().map(value));
+        Ok(())
     }
 
     fn day_times(&mut self) -> BlockResult<ArrayRef> {

@@ -2,10 +2,13 @@
 
 mod bytes;
 mod dictionary;
+mod joined;
 mod leaf;
 mod nested;
 mod runs;
 mod union;
+
+pub(crate) use joined::Joined;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -62,6 +65,22 @@ impl BlockDecoder {
     /// # Errors
     /// If the bytes are not one intact block of this schema, or it exceeds the limits. No bytes make it panic.
     pub fn decode(&mut self, bytes: &[u8]) -> BlockResult<RecordBatch> {
+        let schema = SchemaRef::clone(&self.schema);
+        self.read(bytes, |source, rows| {
+            let columns = schema.fields().iter().map(|field| node(source, field.data_type(), rows));
+            let columns = columns.collect::<BlockResult<Vec<_>>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&schema), columns, &options)?)
+        })
+    }
+
+    /// Checks the block that is exactly `bytes` and gives its body and number of rows to `work`,
+    /// which reads all of it.
+    fn read<R>(
+        &mut self,
+        bytes: &[u8],
+        work: impl FnOnce(&mut Source<'_>, usize) -> BlockResult<R>,
+    ) -> BlockResult<R> {
         let header = BlockHeader::parse(bytes)?;
         let rows = self.check_limits(&header)?;
         let (packed, plain) = split_body(bytes, &header)?;
@@ -75,12 +94,9 @@ impl BlockDecoder {
             }
         };
         let mut source = Source::new(packed, plain, u64::from(header.decoded_bytes));
-        let columns =
-            self.schema.fields().iter().map(|field| node(&mut source, field.data_type(), rows));
-        let columns = columns.collect::<BlockResult<Vec<_>>>()?;
+        let result = work(&mut source, rows)?;
         source.end()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(result)
     }
 
     /// Bytes of scratch and codec state.
