@@ -127,6 +127,7 @@ pub use sizes::logical_bytes;
 pub use types::{schema_fingerprint, why_not};
 
 pub(crate) use simd::vectorized;
+pub(crate) use table::Interner;
 pub(crate) use word::{Word, low64};
 
 #[cfg(test)]

@@ -37,6 +37,104 @@ struct Key {
 /// Values up to this length are equal if their keys are.
 const SHORT: usize = 16;
 
+/// Distinct byte strings of a column, numbered as they come and kept from batch to batch.
+#[derive(Debug, Default)]
+pub(crate) struct Interner {
+    /// Id plus one of the value that hashes here; 0 if none does.
+    slots: Vec<u32>,
+    keys: Vec<Key>,
+    /// Where the bytes of each value end.
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+    misses: usize,
+}
+
+/// Slots that an interner starts with.
+const FIRST_SLOTS: usize = 1024;
+
+impl Interner {
+    /// Number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Slots that were looked at in vain.
+    pub(crate) fn misses(&self) -> usize {
+        self.misses
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.slots.capacity() * 4
+            + self.keys.capacity() * size_of::<Key>()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.bytes.capacity()
+    }
+
+    /// Value `id`; empty if there is none.
+    #[inline]
+    pub(crate) fn value(&self, id: usize) -> &[u8] {
+        let start = id.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
+        let end = self.ends.get(id).copied().unwrap_or(0);
+        self.bytes.get(start.unwrap_or(0)..end).unwrap_or(&[])
+    }
+
+    /// The number of `value`, which is a new one where it was not there.
+    #[inline]
+    pub(crate) fn id_of(&mut self, value: &[u8]) -> usize {
+        if self.keys.len() * 2 >= self.slots.len() {
+            self.grow();
+        }
+        let key = Key::of(value);
+        let mask = self.slots.len() - 1;
+        let mut at = key.slot() & mask;
+        loop {
+            let Some(slot) = self.slots.get(at) else { return 0 };
+            let Some(id) = slot.checked_sub(1) else { break };
+            if self.keys.get(index(id)) == Some(&key)
+                && (value.len() <= SHORT || self.value(index(id)) == value)
+            {
+                return index(id);
+            }
+            self.misses += 1;
+            at = (at + 1) & mask;
+        }
+        self.insert(at, key, value)
+    }
+
+    fn insert(&mut self, at: usize, key: Key, value: &[u8]) -> usize {
+        let id = self.keys.len();
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = u32::try_from(id + 1).unwrap_or(u32::MAX);
+        }
+        self.keys.push(key);
+        self.bytes.extend_from_slice(value);
+        self.ends.push(self.bytes.len());
+        id
+    }
+
+    fn grow(&mut self) {
+        let len = (self.slots.len() * 4).max(FIRST_SLOTS);
+        self.slots.clear();
+        self.slots.resize(len, 0);
+        place_all(&mut self.slots, &self.keys);
+    }
+}
+
+/// Puts the ids of `keys` into empty `slots`.
+fn place_all(slots: &mut [u32], keys: &[Key]) {
+    let mask = slots.len() - 1;
+    for (id, key) in keys.iter().enumerate() {
+        let mut at = key.slot() & mask;
+        while let Some(slot) = slots.get_mut(at) {
+            if *slot == 0 {
+                *slot = u32::try_from(id + 1).unwrap_or(u32::MAX);
+                break;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
 /// Rows after which the number of distinct values is judged, or a quarter of all rows if that is more: values may come
 /// in long cycles.
 const PROBE: usize = 256;
@@ -50,6 +148,15 @@ impl Table {
     /// Id of every row.
     pub(crate) fn ids(&self) -> &[u32] {
         &self.ids
+    }
+
+    /// The ids, until [`set_ids`](Self::set_ids) gives their memory back.
+    pub(crate) fn take_ids(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.ids)
+    }
+
+    pub(crate) fn set_ids(&mut self, ids: Vec<u32>) {
+        self.ids = ids;
     }
 
     pub(crate) fn held_bytes(&self) -> usize {

@@ -127,8 +127,8 @@ impl LaneStream {
         };
         let lane = self.lane;
         let at = |error: BlockError, stored: Option<&StoredBlock>| {
-            let place = stored
-                .map_or_else(|| format!("partition {lane} in memory"), StoredBlock::place);
+            let place =
+                stored.map_or_else(|| format!("partition {lane} in memory"), StoredBlock::place);
             DataFusionError::from(error).context(format!("decoding a block of {place}"))
         };
         match parts {
@@ -143,9 +143,9 @@ impl LaneStream {
         for part in parts {
             match part {
                 Part::Batch(batch) => joined.push(batch)?,
-                Part::Block(bytes, stored) => decoder
-                    .decode_into(bytes, &mut joined)
-                    .map_err(|error| at(error, *stored))?,
+                Part::Block(bytes, stored) => {
+                    decoder.decode_into(bytes, &mut joined).map_err(|error| at(error, *stored))?
+                }
             }
         }
         Ok(joined.finish()?)

@@ -2,17 +2,24 @@
 //!
 //! ```text
 //!  input 0 -> producer -> Router -> Stage of each partition -> Lane 0 -> consumer 0
-//!  input 1 -> producer ----^            | the pool refuses     Lane 1 -> consumer 1
+//!  input 1 -> producer ----^   \--> Slabs of many outputs ---> Lane 1 -> consumer 1
+//!                                       | the pool refuses
 //!                                       v
 //!                      Pressure: encode largest lanes -> write a run -> RunWriter -> DiskManager
 //! ```
+//!
+//! **Where rows are staged.** With few outputs every lane has a stage of Arrow rows, and a batch goes
+//! to the stages of several lanes column by column ([`gather`]). With many outputs the rows of all of
+//! them are narrowed as they come, in slabs that the lanes get when they are full ([`slabs`]).
 //!
 //! **Who waits.** A producer waits while every open lane has a whole batch ([`gate`]); it never
 //! waits for memory: a refused reservation spills what the exchange itself holds ([`pressure`]). A
 //! consumer waits for rows and for blocks that a blocking thread fetches.
 //!
 //! **Locks.** Each lane has a lock of its own, held to append rows or to take a batch, never across
-//! IO, encoding, decoding or an await, and never two at a time. Producers that spill take turns,
+//! IO, encoding, decoding or an await. A producer that gathers a batch holds those of several lanes,
+//! locked in their order; the lock of the slabs comes before that of a lane; a consumer holds one
+//! lane's. Producers that spill take turns,
 //! asynchronously, before any lane's lock. Spilling copies references out of a lane, works without
 //! its lock, and then gives the items that are still there their new form.
 //!

@@ -49,9 +49,8 @@ struct Run<'a> {
 
 /// What became of an attempt to take rows.
 enum Taken {
-    /// Some were; none are left to take of so many runs.
     Some,
-    /// It takes so many bytes.
+    /// So many bytes are needed to take any.
     Needs(usize),
 }
 
@@ -129,11 +128,13 @@ impl Exchange {
         let runs = pending.runs.iter().take(most_runs);
         let mut takes: Vec<_> = runs.map(|run| self.first_rows(&stage, run, most_rows)).collect();
         self.split_large(&mut stage, &pending.source, &mut takes)?;
-        let lean = most_runs < usize::MAX || most_rows < usize::MAX;
+        let mut lean = most_runs < usize::MAX || most_rows < usize::MAX;
         let mut bytes = stage.slabs.growth(&pending.source, &takes, lean);
         if !self.try_extend(credit, bytes) {
-            bytes = stage.slabs.growth(&pending.source, &takes, true);
-            if lean || !self.try_extend(credit, bytes) {
+            // The pool refuses. Before others give way for it, the room is made to measure.
+            lean = true;
+            bytes = stage.slabs.growth(&pending.source, &takes, lean);
+            if !self.try_extend(credit, bytes) {
                 return Ok(Taken::Needs(bytes));
             }
         }
@@ -245,6 +246,9 @@ impl Exchange {
             let mut permit = self.ledger.empty();
             permit.move_from(&mut stage.permit, bytes);
             self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        if stage.windows.iter().all(|window| window.closed) {
+            drop(stage.permit.take());
         }
     }
 }

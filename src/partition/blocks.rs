@@ -77,7 +77,7 @@ impl BlockPartitioner {
         }
         let encoder = BlockEncoder::try_new(Arc::clone(&schema), codec)?;
         let staged = if Slabs::can_hold(&schema) {
-            Staged::Slabs(Box::new(Slabs::new(&schema, partitions, block_rows)))
+            Staged::Slabs(Box::new(Slabs::with_numbered_values(&schema, partitions, block_rows)))
         } else {
             let stage = || Stage::new(&schema, block_rows);
             Staged::Stages((0..partitions).map(|_| stage()).collect(), 0)
@@ -166,7 +166,7 @@ impl BlockPartitioner {
             }
         }
         if let Staged::Slabs(slabs) = &mut self.staged {
-            **slabs = Slabs::new(&self.schema, self.partitions, self.block_rows);
+            **slabs = Slabs::with_numbered_values(&self.schema, self.partitions, self.block_rows);
         }
         Ok(())
     }

@@ -40,11 +40,7 @@ impl Joined {
     /// No rows yet; there will be `rows`.
     pub(crate) fn new(schema: &SchemaRef, rows: usize) -> Self {
         let columns = schema.fields().iter().map(|field| column(field.data_type(), rows));
-        Self {
-            columns: columns.collect(),
-            schema: SchemaRef::clone(schema),
-            lens: Vec::new(),
-        }
+        Self { columns: columns.collect(), schema: SchemaRef::clone(schema), lens: Vec::new() }
     }
 
     /// Adds the rows of `batch`, which has the same schema.

@@ -6,7 +6,7 @@ use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
 use super::parts::{Part, within};
 use super::{BlockError, BlockResult, Body};
 use crate::block::sink::{Validity, is_valid};
-use crate::block::table::ByteRows;
+use crate::block::table::{ByteRows, Interner};
 use crate::block::{sizes, tags, word};
 
 /// Rows below which a dictionary is not looked for.
@@ -159,28 +159,155 @@ impl Body {
         lens: &[u32],
         total: usize,
     ) -> bool {
-        let rows = lens.len();
         let firsts: Vec<usize> = self.table.first_rows().collect();
-        let dict_bytes: usize = firsts.iter().map(|row| values.get(*row).len()).sum();
-        let top = u32::try_from(firsts.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        let ids_len = rows * usize::from(word::width_code(0, top));
-        if dict_bytes + firsts.len() + ids_len > (total + rows) / 8 * 7 {
-            return false;
-        }
         let dict_lens: Vec<u32> = firsts.iter().filter_map(|row| lens.get(*row)).copied().collect();
-        self.sink.charge(sizes::byte_dict_bytes(rows, firsts.len(), dict_bytes));
-        // Offsets have every value spelled out; views share it.
-        self.sink.charge(if inline == 0 { total } else { 0 });
-        self.sink.put_tag(tags::BYTES_DICT, validity, rows);
-        self.sink.put_varint(firsts.len() as u64);
-        self.sink.put_words_in(self.table.ids(), None, 0, top);
-        self.sink.put_words(&dict_lens, None);
-        self.sink.put_bytes(dict_bytes, |out| {
+        let ids = self.table.take_ids();
+        let dictionary = Dictionary { ids: &ids, lens: &dict_lens, inline, total };
+        let taken = self.dictionary_of_bytes(&dictionary, validity, |out| {
             for row in &firsts {
                 out.extend_from_slice(values.get(*row));
             }
         });
+        self.table.set_ids(ids);
+        taken
+    }
+
+    /// Distinct values and ids, if that is shorter than the values of all rows; says so.
+    fn dictionary_of_bytes(
+        &mut self,
+        dictionary: &Dictionary<'_>,
+        validity: Validity<'_>,
+        values: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let Dictionary { ids, lens, inline, total } = *dictionary;
+        let rows = ids.len();
+        let dict_bytes: usize =
+            lens.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).sum();
+        let top = u32::try_from(lens.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let ids_len = rows * usize::from(word::width_code(0, top));
+        if dict_bytes + lens.len() + ids_len > (total + rows) / 8 * 7 {
+            return false;
+        }
+        self.sink.charge(sizes::byte_dict_bytes(rows, lens.len(), dict_bytes));
+        // Offsets have every value spelled out; views share it.
+        self.sink.charge(if inline == 0 { total } else { 0 });
+        self.sink.put_tag(tags::BYTES_DICT, validity, rows);
+        self.sink.put_varint(lens.len() as u64);
+        self.sink.put_words_in(ids, None, 0, top);
+        self.sink.put_words(lens, None);
+        self.sink.put_bytes(dict_bytes, values);
         true
+    }
+
+    /// A column of values that are numbered already: row `i` has value `ids[i]` of `interner`.
+    pub(super) fn interned(
+        &mut self,
+        ids: &[u16],
+        interner: &Interner,
+        inline: usize,
+        validity: Validity<'_>,
+    ) -> BlockResult<()> {
+        let rows = ids.len();
+        if matches!(validity, Validity::AllNull) {
+            self.sink.put_tag(tags::EMPTY, validity, rows);
+            return Ok(());
+        }
+        let mask = validity.mask();
+        let mut used = std::mem::take(&mut self.used);
+        used.number(ids, interner.len(), mask);
+        let value = |id: &u16| interner.value(usize::from(*id));
+        let fit = |len: usize| super::fit(len, u32::MAX as usize, "bytes of a value");
+        let lens: Vec<u32> =
+            used.values.iter().map(|id| fit(value(id).len())).collect::<BlockResult<_>>()?;
+        let valid_rows = || (0..rows).filter(|row| is_valid(mask, *row));
+        let len_of = |row: usize| {
+            let id = used.ids.get(row).and_then(|id| usize::try_from(*id).ok());
+            id.and_then(|id| lens.get(id)).copied().unwrap_or(0)
+        };
+        let row_lens: Vec<u32> =
+            (0..rows).map(|row| if is_valid(mask, row) { len_of(row) } else { 0 }).collect();
+        let total = row_lens.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).sum();
+        let dictionary = Dictionary { ids: &used.ids, lens: &lens, inline, total };
+        let taken = rows >= MIN_DICT_ROWS
+            && self.dictionary_of_bytes(&dictionary, validity, |out| {
+                used.values.iter().for_each(|id| out.extend_from_slice(value(id)));
+            });
+        if !taken {
+            self.sink.charge(total);
+            self.sink.put_tag(tags::BYTES, validity, rows);
+            self.sink.put_words(&row_lens, None);
+            self.sink.put_bytes(total, |out| {
+                let ids = valid_rows().filter_map(|row| ids.get(row));
+                ids.for_each(|id| out.extend_from_slice(value(id)));
+            });
+        }
+        self.used = used;
+        Ok(())
+    }
+
+    /// A column of values that lie anywhere; empty where `validity` has no value.
+    pub(super) fn scattered(
+        &mut self,
+        values: &Vec<&[u8]>,
+        inline: usize,
+        validity: Validity<'_>,
+    ) -> BlockResult<()> {
+        if matches!(validity, Validity::AllNull) {
+            self.sink.put_tag(tags::EMPTY, validity, values.len());
+            return Ok(());
+        }
+        let mut lens = std::mem::take(&mut self.lens);
+        let result = self.byte_values(values, None, inline, validity, values.len(), &mut lens);
+        self.lens = lens;
+        result
+    }
+}
+
+/// Ids of all rows and lengths of the values that they name.
+struct Dictionary<'a> {
+    ids: &'a [u32],
+    lens: &'a [u32],
+    inline: usize,
+    /// Bytes of the values of all rows.
+    total: usize,
+}
+
+/// The values of a block out of many, in the order of their first row.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// Number in the block plus one, by number of the value; 0 where it is not used.
+    numbers: Vec<u32>,
+    /// Numbers of the values that are used.
+    values: Vec<u16>,
+    /// Per row its number in the block; 0 where it has no value.
+    ids: Vec<u32>,
+}
+
+impl Used {
+    pub(super) fn held_bytes(&self) -> usize {
+        (self.numbers.capacity() + self.ids.capacity()) * 4 + self.values.capacity() * 2
+    }
+
+    fn number(&mut self, ids: &[u16], count: usize, mask: Option<&[u64]>) {
+        for id in self.values.drain(..) {
+            if let Some(number) = self.numbers.get_mut(usize::from(id)) {
+                *number = 0;
+            }
+        }
+        self.ids.clear();
+        self.numbers.resize(count.max(self.numbers.len()), 0);
+        for (row, &id) in ids.iter().enumerate() {
+            if !is_valid(mask, row) {
+                self.ids.push(0);
+                continue;
+            }
+            let Some(number) = self.numbers.get_mut(usize::from(id)) else { continue };
+            if *number == 0 {
+                self.values.push(id);
+                *number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+            }
+            self.ids.push(*number - 1);
+        }
     }
 }
 

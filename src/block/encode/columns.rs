@@ -7,9 +7,10 @@ use arrow::datatypes::DataType;
 
 use super::parts::Part;
 use super::{BlockEncoder, BlockInfo, BlockResult};
-use crate::block::bits;
 use crate::block::sink::Validity;
+use crate::block::table::Interner;
 use crate::block::word::Word;
+use crate::block::{bits, sizes};
 
 impl BlockEncoder {
     /// Begins a block. Its columns follow in the order of the schema, then [`finish`](Self::finish).
@@ -38,14 +39,35 @@ impl BlockEncoder {
         size: usize,
         floats: bool,
     ) -> BlockResult<()> {
-        let count = if valid.is_empty() { slots.len() } else { bits::count_ones(valid) };
-        let validity = match count {
-            count if count == slots.len() => Validity::AllValid,
-            0 => Validity::AllNull,
-            _ => Validity::Mask(valid),
-        };
+        let validity = validity_of(valid, slots.len());
         self.body.slots(slots, lift, validity, size, floats);
         Ok(())
+    }
+
+    /// A column of strings or binaries that are numbered already: row `i` has value `ids[i]` of
+    /// `interner`, where `valid` says that it has one.
+    pub(crate) fn put_interned(
+        &mut self,
+        data_type: &DataType,
+        ids: &[u16],
+        interner: &Interner,
+        valid: &[u64],
+    ) -> BlockResult<()> {
+        self.body.sink.charge(sizes::null_leaf_bytes(data_type, ids.len()));
+        let validity = validity_of(valid, ids.len());
+        self.body.interned(ids, interner, inline_bytes(data_type), validity)
+    }
+
+    /// A column of strings or binaries that lie anywhere, empty where `valid` has no value.
+    pub(crate) fn put_scattered(
+        &mut self,
+        data_type: &DataType,
+        values: &Vec<&[u8]>,
+        valid: &[u64],
+    ) -> BlockResult<()> {
+        self.body.sink.charge(sizes::null_leaf_bytes(data_type, values.len()));
+        let validity = validity_of(valid, values.len());
+        self.body.scattered(values, inline_bytes(data_type), validity)
     }
 
     /// Ends the block of `rows` rows and appends it to `out`; on an error `out` is as it was.
@@ -56,5 +78,22 @@ impl BlockEncoder {
             out.truncate(start);
         }
         sealed
+    }
+}
+
+/// `valid` has a bit for each row, or none where all have a value.
+fn validity_of(valid: &[u64], rows: usize) -> Validity<'_> {
+    match if valid.is_empty() { rows } else { bits::count_ones(valid) } {
+        count if count == rows => Validity::AllValid,
+        0 => Validity::AllNull,
+        _ => Validity::Mask(valid),
+    }
+}
+
+/// Values up to this length need no memory of their own in an array of `data_type`.
+fn inline_bytes(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView => sizes::INLINE,
+        _ => 0,
     }
 }

@@ -247,6 +247,8 @@ struct Body {
     /// Low halves of decimals of the node in hand.
     lows: Vec<i64>,
     table: Table,
+    /// Values of the column in hand, out of those that were numbered before.
+    used: bytes::Used,
 }
 
 impl Body {
@@ -260,6 +262,7 @@ impl Body {
             + self.lens.capacity() * 4
             + self.lows.capacity() * 8
             + self.table.held_bytes()
+            + self.used.held_bytes()
     }
 
     /// Writes the node of the rows of `parts`, whose arrays have the layout of `data_type`.

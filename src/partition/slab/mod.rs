@@ -13,6 +13,7 @@
 
 mod narrow;
 mod native;
+mod texts;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
@@ -22,6 +23,7 @@ use datafusion::common::{Result, internal_err};
 
 use self::narrow::{Narrow, NarrowColumn, range_of, to_array};
 use self::native::Native;
+use self::texts::Texts;
 use super::column::Column;
 use super::grouping::Grouped;
 use super::source::{Rows, Source};
@@ -91,6 +93,7 @@ enum SlabColumns {
     Narrow(NarrowColumn),
     /// One per partition.
     Plain(Vec<StageColumn>),
+    Texts(Box<Texts>),
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -148,11 +151,25 @@ impl Slabs {
         slabs
     }
 
+    /// As [`new`](Self::new), with the values of strings and binaries numbered as they come. Such slabs
+    /// only become blocks, and their [`growth`](Self::growth) leaves the values out.
+    pub(crate) fn with_numbered_values(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
+        let mut slabs = Self::new(schema, partitions, full);
+        for (column, field) in slabs.columns.iter_mut().zip(schema.fields()) {
+            if let Some(texts) = Texts::try_new(field.data_type(), partitions) {
+                *column = SlabColumns::Texts(Box::new(texts));
+            }
+        }
+        slabs.row_bits = slabs.row_bits_with(&[]);
+        slabs
+    }
+
     /// What empty slabs take.
     pub(crate) fn overhead_bytes(&self) -> usize {
         let per_column = |column: &SlabColumns| match column {
             SlabColumns::Narrow(_) => size_of::<Vec<u64>>() * 2,
             SlabColumns::Plain(_) => size_of::<StageColumn>(),
+            SlabColumns::Texts(_) => size_of::<StageColumn>() + 2 * size_of::<Vec<u16>>(),
         };
         let columns: usize = self.columns.iter().map(per_column).sum();
         self.parts.len() * (columns + size_of::<Part>())
@@ -175,8 +192,8 @@ impl Slabs {
 
     fn plain(&self, partition: usize) -> impl Iterator<Item = &StageColumn> {
         self.columns.iter().filter_map(move |column| match column {
-            SlabColumns::Narrow(_) => None,
             SlabColumns::Plain(parts) => parts.get(partition),
+            SlabColumns::Narrow(_) | SlabColumns::Texts(_) => None,
         })
     }
 
@@ -189,6 +206,7 @@ impl Slabs {
             SlabColumns::Plain(parts) => {
                 parts.first().map_or(0, |part| part.column.fixed_bits() + 1)
             }
+            SlabColumns::Texts(_) => 0,
         };
         self.columns.iter().enumerate().map(bits).sum()
     }
@@ -295,6 +313,7 @@ impl Slabs {
                         });
                     }
                 }
+                SlabColumns::Texts(texts) => texts.append(from, takes, &self.parts)?,
                 SlabColumns::Plain(parts) => {
                     for (take, capacity) in takes.iter().zip(&grown) {
                         let Some(column) = parts.get_mut(take.partition) else { continue };
@@ -329,6 +348,7 @@ impl Slabs {
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             columns.push(match column {
                 SlabColumns::Narrow(column) => SlabColumn::Narrow(column.take(partition)),
+                SlabColumns::Texts(_) => return internal_err!("numbered values become blocks"),
                 SlabColumns::Plain(parts) => {
                     let Some(column) = parts.get_mut(partition) else { continue };
                     bytes += column.column.value_capacity();
@@ -366,6 +386,7 @@ impl Slabs {
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             match column {
                 SlabColumns::Narrow(column) => column.encode(partition, encoder)?,
+                SlabColumns::Texts(texts) => texts.encode(partition, rows, encoder)?,
                 SlabColumns::Plain(parts) => {
                     let Some(column) = parts.get_mut(partition) else { continue };
                     let array = column.finish(field.data_type(), rows)?;
@@ -390,7 +411,13 @@ impl Slabs {
                 self.plain(partition).map(|column| column.column.value_capacity()).sum();
             self.bytes_of(part.capacity, self.row_bits) + values
         };
-        self.overhead_bytes() + self.parts.iter().enumerate().map(of).sum::<usize>()
+        let texts = |column: &SlabColumns| match column {
+            SlabColumns::Texts(texts) => texts.held_bytes(),
+            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
+        };
+        self.overhead_bytes()
+            + self.parts.iter().enumerate().map(of).sum::<usize>()
+            + self.columns.iter().map(texts).sum::<usize>()
     }
 
     fn forget_ranges(&mut self) {

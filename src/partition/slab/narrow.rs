@@ -96,8 +96,16 @@ impl Missing {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        8 * self.words.capacity()
+    }
+
     /// Validity of rows `start..start + len` of all, in words.
-    fn valid(&self, start: usize, len: usize, out: &mut Vec<u64>) {
+    pub(super) fn valid(&self, start: usize, len: usize, out: &mut Vec<u64>) {
         out.clear();
         let word = |index: usize| self.words.get(index).copied().unwrap_or(0);
         for at in (start..start + len).step_by(64) {

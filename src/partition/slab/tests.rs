@@ -305,8 +305,7 @@ fn rows_without_columns_are_counted() {
     let options = RecordBatchOptions::new().with_row_count(Some(10));
     let batch =
         RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
-    let mut partitioner =
-        BlockPartitioner::try_new(batch.schema(), 3, Codec::Lz4, 4).unwrap();
+    let mut partitioner = BlockPartitioner::try_new(batch.schema(), 3, Codec::Lz4, 4).unwrap();
     let mut rows = [0; 3];
     let mut count = |partition: usize, _: &[u8], info: BlockInfo| {
         rows[partition] += info.rows;

@@ -1,0 +1,242 @@
+//! A column of strings or binaries of all partitions, numbered as they come.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    BinaryType, BinaryViewType, DataType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type,
+};
+use datafusion::common::Result;
+
+use super::narrow::Missing;
+use super::{Part, Take};
+use crate::block::{BlockEncoder, Interner};
+use crate::partition::source::{Rows, SourceColumn};
+use crate::partition::stage::StageColumn;
+
+/// Most values that are numbered, so that a number takes two bytes.
+const MOST_VALUES: usize = 1 << 16;
+
+/// Most bytes of values that are kept.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Rows after which the number of values is judged.
+const JUDGED_ROWS: usize = 1024;
+
+/// While values repeat, a row is the number of its value; what comes after they stopped to is staged
+/// as it is.
+pub(super) struct Texts {
+    data_type: DataType,
+    interner: Interner,
+    rows: usize,
+    open: bool,
+    /// By partition, as the next two.
+    ids: Vec<Vec<u16>>,
+    missing: Vec<Missing>,
+    plain: Vec<StageColumn>,
+}
+
+impl Texts {
+    /// A column of `data_type`, if that is one of strings or binaries.
+    pub(super) fn try_new(data_type: &DataType, partitions: usize) -> Option<Self> {
+        use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+        let known =
+            matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
+        known.then(|| Self {
+            data_type: data_type.clone(),
+            interner: Interner::default(),
+            rows: 0,
+            open: true,
+            ids: vec![Vec::new(); partitions],
+            missing: vec![Missing::default(); partitions],
+            plain: (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
+        })
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let plain = |column: &StageColumn| column.column.value_capacity();
+        self.interner.held_bytes()
+            + self.ids.iter().map(|ids| 2 * ids.capacity()).sum::<usize>()
+            + self.missing.iter().map(Missing::held_bytes).sum::<usize>()
+            + self.plain.iter().map(plain).sum::<usize>()
+    }
+
+    /// Appends the values of `takes`. `parts` says what their partitions have so far.
+    pub(super) fn append(
+        &mut self,
+        source: &SourceColumn,
+        takes: &[Take<'_>],
+        parts: &[Part],
+    ) -> Result<()> {
+        let array = source.array.as_ref();
+        for take in takes {
+            let before = parts.get(take.partition).map_or(0, |part| part.rows);
+            match self.data_type {
+                DataType::Utf8 => {
+                    let array = array.as_bytes::<Utf8Type>();
+                    self.take(source, take, before, |row| array.value(row).as_bytes())?;
+                }
+                DataType::LargeUtf8 => {
+                    let array = array.as_bytes::<LargeUtf8Type>();
+                    self.take(source, take, before, |row| array.value(row).as_bytes())?;
+                }
+                DataType::Utf8View => {
+                    let array = array.as_byte_view::<StringViewType>();
+                    self.take(source, take, before, |row| array.value(row).as_bytes())?;
+                }
+                DataType::Binary => {
+                    let array = array.as_bytes::<BinaryType>();
+                    self.take(source, take, before, |row| array.value(row))?;
+                }
+                DataType::LargeBinary => {
+                    let array = array.as_bytes::<LargeBinaryType>();
+                    self.take(source, take, before, |row| array.value(row))?;
+                }
+                _ => {
+                    let array = array.as_byte_view::<BinaryViewType>();
+                    self.take(source, take, before, |row| array.value(row))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take<'a>(
+        &mut self,
+        source: &SourceColumn,
+        take: &Take<'_>,
+        before: usize,
+        value: impl Fn(usize) -> &'a [u8],
+    ) -> Result<()> {
+        let count = take.rows.len();
+        let mut numbered = 0;
+        if self.open {
+            numbered = match take.rows {
+                Rows::Range { start, len } => {
+                    self.number(source, take.partition, start..start + len, value)
+                }
+                Rows::Index(rows) => {
+                    let rows = rows.iter().map(|row| *row as usize);
+                    self.number(source, take.partition, rows, value)
+                }
+            };
+        }
+        let Some(plain) = self.plain.get_mut(take.partition).filter(|_| numbered < count) else {
+            return Ok(());
+        };
+        let ids = self.ids.get(take.partition).map_or(0, Vec::len);
+        let staged = (before + numbered).saturating_sub(ids);
+        plain.append(source, take.rows.split_at(numbered).1, staged, staged + count - numbered)
+    }
+
+    /// Numbers the values of `rows` until they are too many. Returns for how many rows it did.
+    #[inline]
+    fn number<'a>(
+        &mut self,
+        source: &SourceColumn,
+        partition: usize,
+        rows: impl Iterator<Item = usize>,
+        value: impl Fn(usize) -> &'a [u8],
+    ) -> usize {
+        let (Some(ids), Some(missing)) =
+            (self.ids.get_mut(partition), self.missing.get_mut(partition))
+        else {
+            return 0;
+        };
+        let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut numbered = 0;
+        for row in rows {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                missing.set(ids.len());
+                ids.push(0);
+            } else {
+                let id = self.interner.id_of(value(row));
+                let Ok(id) = u16::try_from(id) else {
+                    self.open = false;
+                    break;
+                };
+                ids.push(id);
+            }
+            numbered += 1;
+        }
+        self.rows += numbered;
+        let repeats = self.interner.len() <= self.rows / 2 || self.rows < JUDGED_ROWS;
+        let small = self.interner.len() < MOST_VALUES && self.interner.held_bytes() < MOST_BYTES;
+        // Values made to collide cost no more than they do without numbers.
+        self.open &= repeats && small && self.interner.misses() <= 8 * self.rows;
+        numbered
+    }
+
+    /// Appends the `rows` rows of `partition` to the block that `encoder` has begun; none are left.
+    pub(super) fn encode(
+        &mut self,
+        partition: usize,
+        rows: usize,
+        encoder: &mut BlockEncoder,
+    ) -> Result<()> {
+        let (Some(ids), Some(plain)) = (self.ids.get_mut(partition), self.plain.get_mut(partition))
+        else {
+            return Ok(());
+        };
+        let missing = self.missing.get_mut(partition).map(std::mem::take).unwrap_or_default();
+        let mut valid = Vec::new();
+        if !missing.is_empty() {
+            missing.valid(0, ids.len(), &mut valid);
+        }
+        let numbered = ids.len();
+        if numbered == rows {
+            encoder.put_interned(&self.data_type, ids, &self.interner, &valid)?;
+        } else {
+            let rest = plain.finish(&self.data_type, rows - numbered)?;
+            if numbered == 0 {
+                encoder.put_array(&self.data_type, rest.as_ref(), 0..rows)?;
+            } else {
+                self.encode_mixed(partition, &rest, &missing, encoder)?;
+            }
+        }
+        self.ids.get_mut(partition).into_iter().for_each(Vec::clear);
+        Ok(())
+    }
+
+    /// Rows that are numbered, followed by those of `rest`.
+    fn encode_mixed(
+        &self,
+        partition: usize,
+        rest: &ArrayRef,
+        missing: &Missing,
+        encoder: &mut BlockEncoder,
+    ) -> Result<()> {
+        let ids = self.ids.get(partition).map_or(&[][..], Vec::as_slice);
+        let mut missing = missing.clone();
+        let mut values: Vec<&[u8]> = Vec::with_capacity(ids.len() + rest.len());
+        values.extend(ids.iter().map(|id| self.interner.value(usize::from(*id))));
+        match self.data_type {
+            DataType::Utf8 => {
+                push_all(&mut values, rest, |row| rest.as_string::<i32>().value(row).as_bytes())
+            }
+            DataType::LargeUtf8 => {
+                push_all(&mut values, rest, |row| rest.as_string::<i64>().value(row).as_bytes())
+            }
+            DataType::Utf8View => {
+                push_all(&mut values, rest, |row| rest.as_string_view().value(row).as_bytes())
+            }
+            DataType::Binary => {
+                push_all(&mut values, rest, |row| rest.as_binary::<i32>().value(row))
+            }
+            DataType::LargeBinary => {
+                push_all(&mut values, rest, |row| rest.as_binary::<i64>().value(row))
+            }
+            _ => push_all(&mut values, rest, |row| rest.as_binary_view().value(row)),
+        }
+        for row in (0..rest.len()).filter(|row| rest.is_null(*row)) {
+            missing.set(ids.len() + row);
+        }
+        let mut valid = Vec::new();
+        if !missing.is_empty() {
+            missing.valid(0, values.len(), &mut valid);
+        }
+        Ok(encoder.put_scattered(&self.data_type, &values, &valid)?)
+    }
+}
+
+fn push_all<'a>(values: &mut Vec<&'a [u8]>, rest: &'a ArrayRef, value: impl Fn(usize) -> &'a [u8]) {
+    values.extend((0..rest.len()).map(value));
+}
