@@ -133,6 +133,7 @@ impl Body {
         let mask = validity.mask();
         let total = measure(values, mask, rows, lens)?;
         if rows >= MIN_DICT_ROWS
+            && !self.no_repeats
             && self.table.number(values, rows, rows, |i| !is_valid(mask, i))
             && self.byte_dict(values, inline, validity, lens, total)
         {

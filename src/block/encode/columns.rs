@@ -28,6 +28,18 @@ impl BlockEncoder {
         self.body.node(data_type, &[Part::new(array, rows)])
     }
 
+    /// As [`put_array`](Self::put_array) for strings or binaries whose values are known not to repeat.
+    pub(crate) fn put_distinct(
+        &mut self,
+        data_type: &DataType,
+        array: &dyn Array,
+    ) -> BlockResult<()> {
+        self.body.no_repeats = true;
+        let put = self.put_array(data_type, array, 0..array.len());
+        self.body.no_repeats = false;
+        put
+    }
+
     /// A column of words as offsets; `lift` gives the value of an offset and keeps their order, and
     /// arrays have `size` bytes for a value. `valid` has a bit for each slot, or none where all have a
     /// value; slots without a value are overwritten.

@@ -249,6 +249,8 @@ struct Body {
     table: Table,
     /// Values of the column in hand, out of those that were numbered before.
     used: bytes::Used,
+    /// Whether values of strings are known not to repeat.
+    no_repeats: bool,
 }
 
 impl Body {

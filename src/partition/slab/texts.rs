@@ -187,7 +187,7 @@ impl Texts {
         } else {
             let rest = plain.finish(&self.data_type, rows - numbered)?;
             if numbered == 0 {
-                encoder.put_array(&self.data_type, rest.as_ref(), 0..rows)?;
+                encoder.put_distinct(&self.data_type, rest.as_ref())?;
             } else {
                 self.encode_mixed(partition, &rest, &missing, encoder)?;
             }
