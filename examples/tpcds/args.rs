@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::fmt::{self, Display, Formatter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,15 +12,20 @@ use crate::session;
 
 const AFTER_HELP: &str = "\
 Queries: a number or name of sql/tpcds (64, q64), a path below sql without its ending
-(shuffle/wide_group_by), `all` for every file of sql/tpcds, or `shuffle` for every file of sql/shuffle.
+(shuffle/wide_group_by, tpch/q09), `all` for every file of sql/tpcds, or `shuffle` and `tpch` for every file
+of those directories. The tables of TPC-H are made when a query needs them.
 
 Every run is a process of its own with a fresh session. An engine that runs out of memory is reported with
 the consumer that was refused, and the job goes on. In each query the engines take turns, and the one that
 starts changes from run to run.
 
+A sweep runs every query with every limit of its list, with both pools and both exchanges. Each result is
+appended to a file named after the run (scale, partitions, codec, joins, timeout and this build), so that the
+same command goes on where it was stopped, with Ctrl-C or otherwise. At scale 1 it checks the stored answers.
+
 Exit code: 0 when every answer that was computed is right; memory failures and timeouts do not change that.
 1 when an answer is wrong, when the two engines disagree, or when a run ends with any other error.
-2 when the flags are wrong.";
+2 when the flags are wrong. 130 when Ctrl-C ended the job.";
 
 /// Runs TPC-DS under a memory limit: the stock exchange of DataFusion against the IFile exchange.
 ///
@@ -45,9 +50,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "256MB")]
     pub(crate) memory_limit: MemoryLimit,
 
-    /// How the memory pool shares its limit
-    #[arg(long, value_enum, default_value_t = PoolKind::Fair)]
-    pub(crate) pool: PoolKind,
+    /// How the memory pool shares its limit; a sweep takes several [default: fair, for a sweep fair,greedy]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) pool: Vec<PoolKind>,
 
     /// Target partitions of the session
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -77,6 +82,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
+    /// Run the queries with each of these memory limits, as 1GB,256MB,64MB,none
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["memory_limit", "json", "runs"])]
+    pub(crate) sweep: Vec<MemoryLimit>,
+
+    /// File that a sweep appends its results to [default: below target/tpcds/results]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) results: Option<PathBuf>,
+
+    /// Write a page with charts of the runs; of those in --results alone, without --sweep
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Query whose memory is followed over time for the report [default: 72, or the first]
+    #[arg(long, value_name = "QUERY")]
+    pub(crate) timeline: Option<String>,
+
+    /// Write a list of the queries with their joins, exchanges and shuffled bytes, as Markdown
+    #[arg(long, value_name = "FILE.md", conflicts_with_all = ["sweep", "report"])]
+    pub(crate) list: Option<PathBuf>,
+
     /// One run, described as JSON: what the job starts its child processes with
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
@@ -90,8 +115,15 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// Fails when `--verify` meets a scale that has no stored answers, or a directory that does not exist.
+    /// Fails when `--verify` meets a scale that has no stored answers or a directory that does not exist, and
+    /// when a flag has no meaning without another.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if self.sweep.is_empty() && self.pool.len() > 1 {
+            return Err("--pool: several pools are for a --sweep".to_owned());
+        }
+        if self.sweep.is_empty() && self.results.is_some() && self.report.is_none() {
+            return Err("--results: the file is for a --sweep or a --report".to_owned());
+        }
         let Some(answers) = &self.verify else { return Ok(()) };
         if self.scale != 1.0 {
             return Err(format!(
@@ -103,6 +135,40 @@ impl Args {
             return Err(format!("--verify: {} is not a directory", answers.display()));
         }
         Ok(())
+    }
+
+    /// The limits and pools to run with.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let is_sweep = !self.sweep.is_empty();
+        let pools: &[PoolKind] = match (self.pool.as_slice(), is_sweep) {
+            ([], false) => &[PoolKind::Fair],
+            ([], true) => &[PoolKind::Fair, PoolKind::Greedy],
+            (pools, _) => pools,
+        };
+        let limits = if is_sweep { &self.sweep } else { std::slice::from_ref(&self.memory_limit) };
+        let mut settings = Vec::new();
+        for limit in limits.iter().copied() {
+            // Without a limit there is nothing to share.
+            let pools = if limit.0.is_none() { pools.get(..1).unwrap_or(pools) } else { pools };
+            for setting in pools.iter().map(|pool| Setting { limit, pool: *pool }) {
+                if !settings.contains(&setting) {
+                    settings.push(setting);
+                }
+            }
+        }
+        settings
+    }
+
+    /// The pool of a job that has one.
+    pub(crate) fn single_pool(&self) -> PoolKind {
+        self.pool.first().copied().unwrap_or(PoolKind::Fair)
+    }
+
+    /// The directory of the answers that the runs have to meet.
+    pub(crate) fn answers(&self) -> Option<&Path> {
+        let stored = Path::new(DEFAULT_ANSWERS);
+        let of_sweep = !self.sweep.is_empty() && self.scale == 1.0 && stored.is_dir();
+        self.verify.as_deref().or_else(|| of_sweep.then_some(stored))
     }
 
     /// The engines in the order in which run `run` starts them.
@@ -142,13 +208,38 @@ impl Display for Engine {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PoolKind {
     /// Each spillable consumer gets an equal share
     Fair,
     /// First come, first served
     Greedy,
+}
+
+impl Display for PoolKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Fair => "fair",
+            Self::Greedy => "greedy",
+        })
+    }
+}
+
+/// The memory that a run has, and how it is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Setting {
+    pub(crate) limit: MemoryLimit,
+    pub(crate) pool: PoolKind,
+}
+
+impl Display for Setting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.limit.0 {
+            None => f.pad("no limit"),
+            Some(_) => f.pad(&format!("{} {}", self.limit, self.pool)),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -161,7 +252,7 @@ pub(crate) enum JoinKind {
 }
 
 /// Bytes, or no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct MemoryLimit(pub(crate) Option<u64>);
 
@@ -236,6 +327,33 @@ mod tests {
         assert_eq!(args.engines(0), [Engine::Stock, Engine::Ifile]);
         assert_eq!(args.engines(1), [Engine::Ifile, Engine::Stock]);
         assert!(args.verify.is_none() && args.json.is_none());
+    }
+
+    #[test]
+    fn a_sweep_has_both_pools_for_each_limit() {
+        let settings = |flags: &[&str]| -> Vec<String> {
+            let settings = parse(flags).unwrap().settings();
+            settings.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(settings(&[]), ["256 MB fair"]);
+        assert_eq!(
+            settings(&["--sweep", "1GB,64MB,none"]),
+            ["1.00 GB fair", "1.00 GB greedy", "64 MB fair", "64 MB greedy", "no limit"]
+        );
+        assert_eq!(settings(&["--sweep", "64MB,64MB", "--pool", "greedy"]), ["64 MB greedy"]);
+        assert_eq!(settings(&["--pool", "greedy"]), ["256 MB greedy"]);
+    }
+
+    #[test]
+    fn flags_that_need_another_say_so() {
+        for (flags, expected) in [
+            (["--pool", "fair,greedy"], "several pools are for a --sweep"),
+            (["--results", "x"], "for a --sweep or a --report"),
+        ] {
+            let error = parse(&flags).unwrap().check().unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        parse(&["--sweep", "1GB", "--memory-limit", "1GB"]).unwrap_err();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::{FutureExt, StreamExt};
@@ -23,8 +24,9 @@ use crate::Result;
 use crate::digest::Digest;
 use crate::measure::{Measured, Meter};
 use crate::pool::{PeakPool, refused_consumer};
-use crate::protocol::{Exchanges, Outcome, Request, Spill, Status, Usage};
+use crate::protocol::{Exchanges, Outcome, Request, Shuffled, Spill, Status, Usage};
 use crate::session;
+use crate::timeline::{self, Watch};
 
 const RESULT_ROW_GROUP_ROWS: usize = 16 * 1024;
 
@@ -65,16 +67,21 @@ async fn run(request: &Request) -> Result<Outcome> {
     let spill_dir = fs::canonicalize(&request.spill_dir)?;
     let (context, pool) = session::open(request).await?;
 
-    let meter = Meter::start(&spill_dir);
+    let plan = Arc::new(OnceLock::new());
+    let watch =
+        request.timeline.then(|| Watch { pool: Arc::clone(&pool), plan: Arc::clone(&plan) });
+    let meter = Meter::start(&spill_dir, watch);
     let start = Instant::now();
-    let mut plan = None;
-    let query = AssertUnwindSafe(execute(&context, &sql, &request.result, &mut plan));
+    let query = AssertUnwindSafe(execute(&context, &sql, &request.result, &plan));
     let result = query.catch_unwind().await.unwrap_or_else(|_| Err("the query panicked".into()));
     let seconds = start.elapsed().as_secs_f64();
     let measured = meter.stop();
 
-    let usage = usage(&pool, measured, plan.as_ref())?;
-    Ok(outcome(result, seconds, usage))
+    let usage = usage(&pool, &measured, plan.get())?;
+    let mut outcome = outcome(result, seconds, usage);
+    outcome.holders = outcome.consumer.as_deref().map(|c| pool.holders(c)).unwrap_or_default();
+    outcome.timeline = timeline::thin(&measured.points);
+    Ok(outcome)
 }
 
 /// Plans and runs the query; leaves the plan with its metrics in `plan`, whatever comes of it.
@@ -82,10 +89,10 @@ async fn execute(
     context: &SessionContext,
     sql: &str,
     result: &Path,
-    plan: &mut Option<Arc<dyn ExecutionPlan>>,
+    plan: &OnceLock<Arc<dyn ExecutionPlan>>,
 ) -> Result<Digest> {
     let planned = context.sql(sql).await?.create_physical_plan().await?;
-    *plan = Some(Arc::clone(&planned));
+    plan.get_or_init(|| Arc::clone(&planned));
     drain(execute_stream(planned, context.task_ctx())?, result).await
 }
 
@@ -125,47 +132,60 @@ impl ResultFile {
 
 fn usage(
     pool: &PeakPool,
-    measured: Measured,
+    measured: &Measured,
     plan: Option<&Arc<dyn ExecutionPlan>>,
 ) -> Result<Usage> {
-    let mut exchanges = Exchanges::default();
-    let mut spill = Spill::default();
-    if let Some(plan) = plan {
-        add_node(plan.as_ref(), &mut exchanges, &mut spill)?;
-    }
-    Ok(Usage {
+    let mut usage = Usage {
         reserved_peak_bytes: u64::try_from(pool.peak_bytes())?,
         cpu_seconds: measured.cpu_seconds,
         resident_growth_bytes: measured.resident_growth_bytes,
         files_peak: u64::try_from(measured.files_peak)?,
-        exchanges,
-        spill,
-    })
+        descriptors_peak: u64::try_from(measured.descriptors_peak)?,
+        joins: 0,
+        exchanges: Exchanges::default(),
+        shuffled: Shuffled::default(),
+        spill: Spill::default(),
+    };
+    if let Some(plan) = plan {
+        add_node(plan.as_ref(), &mut usage);
+    }
+    Ok(usage)
 }
 
-fn add_node(plan: &dyn ExecutionPlan, exchanges: &mut Exchanges, spill: &mut Spill) -> Result<()> {
+pub(crate) fn is_exchange(plan: &dyn ExecutionPlan) -> bool {
+    [STOCK_EXCHANGE, IFILE_EXCHANGE].contains(&plan.name())
+}
+
+/// The sum of the metric of this name, whether or not it is built in; `sum_by_name` knows only others.
+pub(crate) fn metric(metrics: &MetricsSet, name: &str) -> Option<u64> {
+    let sum = metrics.sum(|metric| metric.value().name() == name)?;
+    u64::try_from(sum.as_usize()).ok()
+}
+
+fn add_node(plan: &dyn ExecutionPlan, usage: &mut Usage) {
     let metrics = plan.metrics().unwrap_or_default();
-    // `sum_by_name` does not know the names of metrics that are built in, such as these.
-    let sum = |name: &str| -> Result<Option<u64>> {
-        let sum = metrics.sum(|metric| metric.value().name() == name);
-        Ok(sum.map(|metric| u64::try_from(metric.as_usize())).transpose()?)
-    };
-    let stored_bytes = sum("spilled_bytes")?.unwrap_or(0);
-    let count = match plan.name() {
-        STOCK_EXCHANGE => Some(&mut exchanges.stock),
-        IFILE_EXCHANGE => Some(&mut exchanges.ifile),
-        _ => None,
-    };
-    if let Some(count) = count {
-        *count += 1;
-        spill.count += sum("spill_count")?.unwrap_or(0);
+    let sum = |name: &str| metric(&metrics, name);
+    let stored_bytes = sum("spilled_bytes").unwrap_or(0);
+    let (exchanges, spill) = (&mut usage.exchanges, &mut usage.spill);
+    if is_exchange(plan) {
+        if plan.name() == IFILE_EXCHANGE {
+            exchanges.ifile += 1;
+        } else {
+            exchanges.stock += 1;
+        }
+        usage.shuffled.rows += sum("output_rows").unwrap_or(0);
+        usage.shuffled.bytes += sum("output_bytes").unwrap_or(0);
+        spill.count += sum("spill_count").unwrap_or(0);
         spill.stored_bytes += stored_bytes;
         // The stock exchange does not compress: what it stores is what it had.
-        spill.raw_bytes += sum("spilled_raw_bytes")?.unwrap_or(stored_bytes);
+        spill.raw_bytes += sum("spilled_raw_bytes").unwrap_or(stored_bytes);
     } else {
         spill.others_bytes += stored_bytes;
+        usage.joins += u64::from(plan.name().contains("Join"));
     }
-    plan.children().into_iter().try_for_each(|child| add_node(child.as_ref(), exchanges, spill))
+    for child in plan.children() {
+        add_node(child.as_ref(), usage);
+    }
 }
 
 fn outcome(result: Result<Digest>, seconds: f64, usage: Usage) -> Outcome {
@@ -181,5 +201,5 @@ fn outcome(result: Result<Digest>, seconds: f64, usage: Usage) -> Outcome {
     };
     let refused = message.as_deref().filter(|_| status == Status::Oom);
     let consumer = refused.and_then(refused_consumer).map(str::to_owned);
-    Outcome { status, consumer, message, seconds, usage: Some(usage), digest }
+    Outcome { consumer, usage: Some(usage), digest, ..Outcome::new(status, message, seconds) }
 }

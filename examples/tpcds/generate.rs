@@ -18,25 +18,21 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::properties::WriterProperties;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use tpcdsgen::config::{Session, SessionBuilder, Table};
 
 use crate::Result;
-use crate::tables::{self, TABLES};
+use crate::suite::{Source, Suite};
 
 const ROW_GROUP_ROWS: usize = 128 * 1024;
 
-/// Source rows per step of a progress bar.
-const STEP_ROWS: u64 = 8 * 1024;
-
-/// Makes every table of `scale` that is not in `dir` yet.
+/// Makes every table of the suite that is not in `dir` yet.
 ///
 /// # Errors
 ///
 /// Fails when a file cannot be written, or when another process generates into `dir`.
-pub(crate) fn generate(dir: &Path, scale: f64) -> Result<()> {
+pub(crate) fn generate(dir: &Path, suite: Suite, scale: f64) -> Result<()> {
     fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let missing = TABLES.into_iter().filter(|table| !dir.join(table.get_name()).is_dir());
-    let missing: Vec<Table> = missing.collect();
+    let mut missing = suite.sources(scale)?;
+    missing.retain(|source| !dir.join(source.name).is_dir());
     if missing.is_empty() {
         return Ok(());
     }
@@ -46,28 +42,26 @@ pub(crate) fn generate(dir: &Path, scale: f64) -> Result<()> {
 
     let start = Instant::now();
     eprintln!("generating {} tables of scale {scale} in {}", missing.len(), dir.display());
-    let session = SessionBuilder::new().with_scale_factor(scale).build()?;
     let bars = MultiProgress::new();
-    let jobs: Vec<Job> =
-        missing.into_iter().map(|table| Job::new(dir, table, scale, &session)).collect();
-    run_all(&jobs, &session, &bars)?;
+    let jobs: Vec<Job> = missing.into_iter().map(|source| Job::new(dir, source)).collect();
+    run_all(&jobs, &bars)?;
     eprintln!("generated in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
 /// Works on the files of all jobs with one thread per core; the first error stops them.
-fn run_all(jobs: &[Job], session: &Session, bars: &MultiProgress) -> Result<()> {
+fn run_all(jobs: &[Job], bars: &MultiProgress) -> Result<()> {
     let pieces: Vec<(&Job, u64)> =
-        jobs.iter().flat_map(|job| (0..job.files).map(move |file| (job, file))).collect();
+        jobs.iter().flat_map(|job| (0..job.source.files).map(move |file| (job, file))).collect();
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let work = || -> Result<()> {
         while !failed.load(Ordering::Relaxed)
             && let Some((job, file)) = pieces.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            if let Err(error) = job.make(*file, session, bars, &failed) {
+            if let Err(error) = job.make(*file, bars, &failed) {
                 failed.store(true, Ordering::Relaxed);
-                return Err(format!("table {}: {error}", job.table.get_name()).into());
+                return Err(format!("table {}: {error}", job.source.name).into());
             }
         }
         Ok(())
@@ -83,50 +77,38 @@ fn run_all(jobs: &[Job], session: &Session, bars: &MultiProgress) -> Result<()> 
 }
 
 struct Job {
-    table: Table,
+    source: Source,
     dir: PathBuf,
     partial_dir: PathBuf,
-    source_rows: u64,
-    files: u64,
     files_left: AtomicU64,
     bar: ProgressBar,
     bar_shown: AtomicBool,
 }
 
 impl Job {
-    fn new(dir: &Path, table: Table, scale: f64, session: &Session) -> Self {
-        let source_rows = session.get_scaling().get_row_count(table);
-        let files = tables::files(table, scale).min(source_rows.max(1));
+    fn new(dir: &Path, source: Source) -> Self {
         Self {
-            table,
-            dir: dir.join(table.get_name()),
-            partial_dir: dir.join(format!("{}.partial", table.get_name())),
-            source_rows,
-            files,
-            files_left: AtomicU64::new(files),
+            dir: dir.join(source.name),
+            partial_dir: dir.join(format!("{}.partial", source.name)),
+            files_left: AtomicU64::new(source.files),
+            source,
             bar: ProgressBar::hidden(),
             bar_shown: AtomicBool::new(false),
         }
     }
 
     /// Makes file number `file`, and gives the table its name when it was the last one.
-    fn make(
-        &self,
-        file: u64,
-        session: &Session,
-        bars: &MultiProgress,
-        stop: &AtomicBool,
-    ) -> Result<()> {
+    fn make(&self, file: u64, bars: &MultiProgress, stop: &AtomicBool) -> Result<()> {
         self.show_bar(bars);
         fs::create_dir_all(&self.partial_dir)?;
-        let first = self.source_rows * file / self.files + 1;
-        let last = self.source_rows * (file + 1) / self.files;
+        let Source { units, files, .. } = self.source;
+        let (first, last) = (units * file / files + 1, units * (file + 1) / files);
         let path = self.partial_dir.join(format!("part-{file:04}.parquet"));
         if path.exists() {
             self.bar.inc(last + 1 - first);
         } else {
             let unfinished = path.with_extension("tmp");
-            self.write(&unfinished, first, last, session, stop)?;
+            self.write(&unfinished, first, last, stop)?;
             fs::rename(&unfinished, &path)?;
         }
         if self.files_left.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -136,28 +118,21 @@ impl Job {
         Ok(())
     }
 
-    fn write(
-        &self,
-        path: &Path,
-        first: u64,
-        last: u64,
-        session: &Session,
-        stop: &AtomicBool,
-    ) -> Result<()> {
+    fn write(&self, path: &Path, first: u64, last: u64, stop: &AtomicBool) -> Result<()> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
             .build();
-        let schema = tables::schema(self.table);
+        let schema = Arc::clone(&self.source.schema);
         let sink = BufWriter::new(File::create(path)?);
-        let mut writer = ArrowWriter::try_new(sink, Arc::clone(&schema), Some(properties))?;
+        let mut writer = ArrowWriter::try_new(sink, schema, Some(properties))?;
         let mut step_first = first;
         while step_first <= last {
             if stop.load(Ordering::Relaxed) {
                 return Err("stopped, another table failed".into());
             }
-            let step_last = last.min(step_first + STEP_ROWS - 1);
-            for batch in tables::batches(self.table, session.clone(), step_first, step_last) {
+            let step_last = last.min(step_first + self.source.step - 1);
+            for batch in self.source.batches(step_first, step_last) {
                 writer.write(&batch?)?;
             }
             self.bar.inc(step_last + 1 - step_first);
@@ -175,8 +150,8 @@ impl Job {
         }
         let style =
             ProgressStyle::with_template("{prefix:>22} {bar:32} {percent:>3}% {elapsed:>4}");
-        self.bar.set_length(self.source_rows);
-        self.bar.set_prefix(self.table.get_name());
+        self.bar.set_length(self.source.units);
+        self.bar.set_prefix(self.source.name);
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bars.add(self.bar.clone());
         self.bar.enable_steady_tick(Duration::from_millis(200));

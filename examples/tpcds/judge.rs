@@ -151,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::digest::Digest;
+    use crate::suite::Suite;
 
     struct Bench {
         dir: tempfile::TempDir,
@@ -162,6 +163,7 @@ mod tests {
             let query = Query {
                 name: "q01".to_owned(),
                 path: PathBuf::new(),
+                suite: Suite::Tpcds,
                 answer: Some("q1.parquet".to_owned()),
             };
             Self { dir: tempfile::tempdir().unwrap(), query }
@@ -182,14 +184,8 @@ mod tests {
 
         fn run(&self, engine: Engine, rows: &[i32]) -> Judged {
             let (path, digest) = self.write(&format!("{engine}.parquet"), rows);
-            let outcome = Outcome {
-                status: Status::Ok,
-                consumer: None,
-                message: None,
-                seconds: 0.0,
-                usage: None,
-                digest: Some(digest),
-            };
+            let outcome =
+                Outcome { digest: Some(digest), ..Outcome::new(Status::Ok, None, 0.0) };
             Judged::new(engine, outcome, path)
         }
 

@@ -1,12 +1,15 @@
 //! TPC-DS under a memory limit, with the stock exchange of DataFusion and with the IFile exchange.
 //!
 //! ```text
-//! generate   tables of the scale as Parquet, once             tables.rs, generate.rs
+//! suite      tables of TPC-DS and of TPC-H, as Parquet, once  suite.rs, tables.rs, tpch.rs, generate.rs
 //! queries    which files of sql/ to run                       queries.rs
+//! job        pairs of runs, one per exchange                  job.rs, sweep.rs, interrupt.rs
 //! runner     one child process per query, engine and run      runner.rs, protocol.rs, scratch.rs
-//!   child    session, pool, meters; runs the query            child.rs, session.rs, pool.rs, measure.rs, digest.rs
+//!   child    session, pool, meters; runs the query            child.rs, session.rs, pool.rs, measure.rs,
+//!                                                             timeline.rs, digest.rs
 //! judge      stock against ours, and both against answers     judge.rs, compare.rs
-//! report     table, totals, JSON                              report.rs
+//! results    file of a sweep, sums and goals                  results.rs, tally.rs, goals.rs
+//! report     table, totals, JSON; list of queries; page       report.rs, list.rs, html/
 //! ```
 
 mod args;
@@ -14,32 +17,40 @@ mod child;
 mod compare;
 mod digest;
 mod generate;
+mod goals;
+mod html;
+mod interrupt;
+mod job;
 mod judge;
+mod list;
 mod measure;
 mod pool;
 mod protocol;
 mod queries;
 mod report;
+mod results;
 mod runner;
 mod scratch;
 mod session;
+mod suite;
+mod sweep;
 mod tables;
+mod tally;
+mod timeline;
+mod tpch;
 
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{Args, Engine};
-use crate::judge::Judged;
-use crate::protocol::Request;
+use crate::args::{Args, Setting};
+use crate::job::Job;
 use crate::queries::Query;
 use crate::report::Record;
-use crate::scratch::Scratch;
+use crate::results::{Cell, Run};
 
 pub(crate) type Result<T> =
     std::result::Result<T, Box<dyn std::error::Error + Send + Sync + 'static>>;
@@ -66,30 +77,52 @@ fn refuse(error: impl Display) -> ! {
 
 fn job(args: &Args) -> Result<ExitCode> {
     args.check().unwrap_or_else(|error| refuse(error));
+    let is_sweep = !args.sweep.is_empty();
+    if let (Some(page), Some(path), false) = (&args.report, &args.results, is_sweep) {
+        let (run, cells) = results::read(path)?;
+        html::write(page, &run, &cells)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let queries = queries::select(&Path::new(ROOT).join("sql"), &args.queries)
         .unwrap_or_else(|error| refuse(error));
-    if let Some(path) = &args.json {
-        // Before hours of work, not after.
-        report::write_json(path, &[]).unwrap_or_else(|error| refuse(error));
-    }
+    check_files(args).unwrap_or_else(|error| refuse(error));
     let work = Path::new(ROOT).join("target/tpcds");
-    let tables = work.join(format!("sf{}", args.scale));
-    generate::generate(&tables, args.scale)?;
-    println!("{}\n\n{}", describe(args, &queries), report::header());
+    println!("{}\n", describe(args, &queries));
+    if is_sweep {
+        return sweep::sweep(args, &work, &queries);
+    }
+    if let Some(path) = &args.list {
+        return list::write(args, &work, &queries, path);
+    }
+    table(args, &work, &queries)
+}
 
-    let job = Job {
-        args,
-        tables,
-        scratch: Scratch::new(&work)?,
-        wrong_dir: work.join("wrong"),
-        bar: progress_bar(args, &queries)?,
-    };
-    let mut records = Vec::new();
-    for query in &queries {
+/// Tries the files that are written at the end: before hours of work, not after.
+fn check_files(args: &Args) -> Result<()> {
+    if let Some(path) = &args.json {
+        report::write_json(path, &[])?;
+    }
+    for path in [&args.report, &args.list].into_iter().flatten() {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        file.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Runs every query and prints a line for each run.
+fn table(args: &Args, work: &Path, queries: &[Query]) -> Result<ExitCode> {
+    println!("{}", report::header());
+    let mut job = Job::new(args, work, queries)?;
+    job.expect_runs(queries.len() * args.engines(0).len() * usize::try_from(args.runs)?)?;
+    let (mut records, mut cells) = (Vec::new(), Vec::new());
+    let setting = Setting { limit: args.memory_limit, pool: args.single_pool() };
+    'queries: for query in queries {
         for run in 0..args.runs {
-            for judged in job.run(query, run)? {
+            let Some(judged) = job.run(query, setting, run)? else { break 'queries };
+            for judged in judged {
                 job.bar.suspend(|| println!("{}", report::line(query, &judged)));
                 records.push(Record::new(args, query, &judged));
+                cells.push(Cell::new(query, setting, &judged)?);
             }
             if let Some(path) = &args.json {
                 report::write_json(path, &records)?;
@@ -98,17 +131,22 @@ fn job(args: &Args) -> Result<ExitCode> {
     }
     job.bar.finish_and_clear();
     print!("\n{}", report::summary(&records));
+    if let Some(page) = &args.report {
+        html::write(page, &Run::new(args)?, &cells)?;
+    }
+    if job.interrupt.is_set() {
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
     Ok(if report::is_bad(&records) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn describe(args: &Args, queries: &[Query]) -> String {
     let names: Vec<&str> = queries.iter().map(|query| query.name.as_str()).collect();
+    let settings: Vec<String> = args.settings().iter().map(ToString::to_string).collect();
     format!(
-        "TPC-DS at scale {}: {} memory, {} pool, {} partitions, {} joins, exchange {}, codec {}, runs {}.\n\
-         {} queries: {}.",
+        "Scale {}: {} memory, {} partitions, {} joins, exchange {}, codec {}, runs {}.\n{} queries: {}.",
         args.scale,
-        args.memory_limit,
-        flag_value(&args.pool),
+        settings.join(", "),
         args.partitions,
         flag_value(&args.join),
         flag_value(&args.engine),
@@ -122,52 +160,4 @@ fn describe(args: &Args, queries: &[Query]) -> String {
 /// The value as it is written in the flag.
 fn flag_value(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-fn progress_bar(args: &Args, queries: &[Query]) -> Result<ProgressBar> {
-    let runs = queries.len() * args.engines(0).len();
-    let bar = ProgressBar::new(u64::try_from(runs)? * u64::from(args.runs));
-    bar.set_style(ProgressStyle::with_template("{spinner} {pos}/{len} {msg} {elapsed}")?);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    Ok(bar)
-}
-
-struct Job<'a> {
-    args: &'a Args,
-    tables: PathBuf,
-    scratch: Scratch,
-    wrong_dir: PathBuf,
-    bar: ProgressBar,
-}
-
-impl Job<'_> {
-    /// Runs `query` with each engine and judges the answers.
-    fn run(&self, query: &Query, run: u32) -> Result<Vec<Judged>> {
-        let mut judged = Vec::new();
-        for engine in self.args.engines(run) {
-            self.bar.set_message(format!("{} {engine}", query.name));
-            let request = self.request(query, engine, run);
-            let outcome = runner::run(&request, self.args.timeout)?;
-            self.bar.inc(1);
-            judged.push(Judged::new(engine, outcome, request.result));
-        }
-        judge::judge(&mut judged, query, self.args.verify.as_deref(), &self.wrong_dir)?;
-        Ok(judged)
-    }
-
-    fn request(&self, query: &Query, engine: Engine, run: u32) -> Request {
-        let name = format!("{}-{engine}-{run}", query.file_name());
-        Request {
-            sql: query.path.clone(),
-            tables: self.tables.clone(),
-            spill_dir: self.scratch.path().join(format!("spill-{name}")),
-            result: self.scratch.path().join(format!("{name}.parquet")),
-            engine,
-            limit: self.args.memory_limit,
-            pool: self.args.pool,
-            partitions: self.args.partitions,
-            codec: self.args.codec.clone(),
-            join: self.args.join,
-        }
-    }
 }

@@ -2,19 +2,25 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::timeline::{Point, Watch};
 
 const TICK: Duration = Duration::from_millis(5);
+
+/// The unit in which the system counts the size of a file on disk.
+const BLOCK_BYTES: u64 = 512;
 
 /// The unit of times in `/proc`, the same on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What happened between [`Meter::start`] and [`Meter::stop`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Measured {
     /// Processor time of all threads.
     pub(crate) cpu_seconds: f64,
@@ -22,6 +28,10 @@ pub(crate) struct Measured {
     pub(crate) resident_growth_bytes: u64,
     /// Most files in the spill directory at a time, those that are only open (already unlinked) included.
     pub(crate) files_peak: usize,
+    /// Most descriptors of such files at a time.
+    pub(crate) descriptors_peak: usize,
+    /// Empty when nobody asked for it.
+    pub(crate) points: Vec<Point>,
 }
 
 /// Follows the process. The kernel's own peak is exact where the process may reset it; where it may not, and
@@ -37,18 +47,29 @@ pub(crate) struct Meter {
 #[derive(Debug, Default)]
 struct Samples {
     resident_bytes: u64,
+    files: SpillFiles,
+    points: Vec<Point>,
+}
+
+/// The files of the spill directory at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct SpillFiles {
     files: usize,
+    descriptors: usize,
+    /// Bytes of their blocks; zero unless asked for.
+    bytes: u64,
 }
 
 impl Meter {
-    pub(crate) fn start(spill_dir: &Path) -> Self {
+    /// Starts to measure; with a `watch` it also follows the run over time.
+    pub(crate) fn start(spill_dir: &Path, watch: Option<Watch>) -> Self {
         let kernel_peak = fs::write("/proc/self/clear_refs", "5").is_ok();
         let start_bytes = status_bytes("VmRSS:").unwrap_or(0);
         let stop = Arc::new(AtomicBool::new(false));
         let sampler = {
             let stop = Arc::clone(&stop);
             let spill_dir = spill_dir.to_path_buf();
-            thread::spawn(move || sample(&stop, &spill_dir))
+            thread::spawn(move || sample(&stop, &spill_dir, watch.as_ref()))
         };
         Self { start_cpu_seconds: cpu_seconds(), start_bytes, kernel_peak, stop, sampler }
     }
@@ -62,17 +83,25 @@ impl Meter {
         Measured {
             cpu_seconds,
             resident_growth_bytes: peak_bytes.saturating_sub(self.start_bytes),
-            files_peak: samples.files,
+            files_peak: samples.files.files,
+            descriptors_peak: samples.files.descriptors,
+            points: samples.points,
         }
     }
 }
 
-fn sample(stop: &AtomicBool, spill_dir: &Path) -> Samples {
+fn sample(stop: &AtomicBool, spill_dir: &Path, watch: Option<&Watch>) -> Samples {
     let mut peak = Samples::default();
+    let start = Instant::now();
     loop {
         // Reads before it looks at the flag: even the shortest run has one sample.
         peak.resident_bytes = peak.resident_bytes.max(status_bytes("VmRSS:").unwrap_or(0));
-        peak.files = peak.files.max(spill_files(spill_dir));
+        let now = spill_files(spill_dir, watch.is_some());
+        peak.files.files = peak.files.files.max(now.files);
+        peak.files.descriptors = peak.files.descriptors.max(now.descriptors);
+        if let Some(watch) = watch {
+            peak.points.push(watch.look(start.elapsed().as_secs_f64(), now.bytes));
+        }
         if stop.load(Ordering::Relaxed) {
             return peak;
         }
@@ -104,18 +133,26 @@ fn parse_status(status: &str, key: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-fn spill_files(dir: &Path) -> usize {
+fn spill_files(dir: &Path, with_bytes: bool) -> SpillFiles {
     let mut files = HashSet::new();
     collect_files(dir, &mut files);
+    let blocks = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.blocks() * BLOCK_BYTES);
+    let mut bytes =
+        if with_bytes { files.iter().map(|path| blocks(path)).sum() } else { 0 };
+    let mut descriptors = 0;
     for descriptor in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
         if let Ok(target) = fs::read_link(descriptor.path())
             && target.starts_with(dir)
             && !target.is_dir()
         {
-            files.insert(target);
+            descriptors += 1;
+            // What is not in the directory any more is reached through its descriptor.
+            if files.insert(target) && with_bytes {
+                bytes += blocks(&descriptor.path());
+            }
         }
     }
-    files.len()
+    SpillFiles { files: files.len(), descriptors, bytes }
 }
 
 fn collect_files(dir: &Path, files: &mut HashSet<PathBuf>) {
@@ -137,7 +174,7 @@ mod tests {
     #[test]
     fn growth_follows_touched_memory() {
         let dir = tempfile::tempdir().unwrap();
-        let meter = Meter::start(dir.path());
+        let meter = Meter::start(dir.path(), None);
         let touched = std::hint::black_box(vec![1_u8; 64 << 20]);
         drop(touched);
         let measured = meter.stop();
@@ -154,9 +191,13 @@ mod tests {
         let unlinked = fs::File::create(dir.path().join("unlinked")).unwrap();
         fs::remove_file(dir.path().join("unlinked")).unwrap();
         fs::write(dir.path().join("closed"), "x").unwrap();
-        assert_eq!(spill_files(dir.path()), 3);
+        fs::write(dir.path().join("large"), vec![1; 64 << 10]).unwrap();
+        let open = spill_files(dir.path(), true);
+        assert_eq!((open.files, open.descriptors), (4, 3));
+        assert!(open.bytes >= 64 << 10, "{open:?}");
         drop((open_twice, clone, unlinked));
-        assert_eq!(spill_files(dir.path()), 2);
+        let closed = spill_files(dir.path(), false);
+        assert_eq!(closed, SpillFiles { files: 3, descriptors: 0, bytes: 0 });
     }
 
     #[test]

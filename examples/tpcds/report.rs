@@ -11,6 +11,7 @@ use crate::args::{Args, Engine};
 use crate::judge::Judged;
 use crate::protocol::{Status, Usage};
 use crate::queries::Query;
+use crate::results::Cell;
 
 /// One run, as it is written to the file of `--json`. What is not known is null.
 #[derive(Debug, Serialize)]
@@ -144,7 +145,7 @@ fn usage(usage: Option<&Usage>) -> String {
     )
 }
 
-fn status(status: Status) -> &'static str {
+pub(crate) fn status(status: Status) -> &'static str {
     match status {
         Status::Ok => "ok",
         Status::Oom => "oom",
@@ -205,11 +206,44 @@ fn completed_by_both<'a>(records: impl Iterator<Item = &'a Record>) -> String {
 
 /// Whether anything happened that a limit of memory or time does not explain.
 pub(crate) fn is_bad(records: &[Record]) -> bool {
-    records.iter().any(|record| {
-        matches!(record.status, Status::Error | Status::Wrong)
-            || record.agrees == Some(false)
-            || record.verified == Some(false)
-    })
+    records.iter().any(|record| is_bad_answer(record.status, record.agrees, record.verified))
+}
+
+/// Whether a run needs a look of its own: a wrong answer, or an error that is not a lack of memory or time.
+pub(crate) fn is_bad_run(run: &Judged) -> bool {
+    is_bad_answer(run.outcome.status, run.agrees, run.verified)
+}
+
+pub(crate) fn is_bad_cell(cell: &Cell) -> bool {
+    is_bad_answer(cell.outcome.status, cell.agrees, cell.verified)
+}
+
+fn is_bad_answer(status: Status, agrees: Option<bool>, verified: Option<bool>) -> bool {
+    matches!(status, Status::Error | Status::Wrong) || agrees == Some(false) || verified == Some(false)
+}
+
+/// The runs of ours that did not complete: which operator holds the memory there, and how much.
+pub(crate) fn failures(cells: &[Cell]) -> String {
+    let mut text = String::new();
+    for cell in cells.iter().filter(|cell| cell.engine == Engine::Ifile) {
+        if cell.outcome.status != Status::Ok {
+            let (query, setting) = (&cell.query, cell.setting().to_string());
+            writeln!(text, "{query:<26} {setting:<14} {}", why(cell)).ok();
+        }
+    }
+    if text.is_empty() { text } else { format!("\nDid not complete with ifile:\n{text}") }
+}
+
+/// How a run failed, in a few words.
+pub(crate) fn why(cell: &Cell) -> String {
+    let outcome = &cell.outcome;
+    if let Some(consumer) = &outcome.consumer {
+        let holder = |h: &crate::protocol::Holder| format!("{} {}", h.operator, bytes(h.bytes));
+        let holders: Vec<String> = outcome.holders.iter().map(holder).collect();
+        return format!("refused {consumer}; held by {}", holders.join(", "));
+    }
+    let message = outcome.message.as_deref().and_then(|message| message.lines().next());
+    format!("{} {}", status(outcome.status), message.unwrap_or_default())
 }
 
 /// A size with three or four digits, in powers of 1024.
@@ -235,7 +269,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::protocol::{Exchanges, Outcome, Spill};
+    use crate::protocol::{Exchanges, Outcome, Shuffled, Spill};
+    use crate::suite::Suite;
 
     fn run(engine: Engine, status: Status) -> Judged {
         let spill = Spill { count: 2, raw_bytes: 3 << 20, stored_bytes: 1 << 20, others_bytes: 0 };
@@ -244,23 +279,24 @@ mod tests {
             reserved_peak_bytes: 5 << 20,
             resident_growth_bytes: 7 << 20,
             files_peak: 1,
+            descriptors_peak: 1,
+            joins: 0,
             exchanges: Exchanges { stock: 0, ifile: 3 },
+            shuffled: Shuffled::default(),
             spill,
         };
-        let outcome = Outcome {
-            status,
-            consumer: None,
-            message: None,
-            seconds: 1.5,
-            usage: Some(usage),
-            digest: None,
-        };
+        let outcome = Outcome { usage: Some(usage), ..Outcome::new(status, None, 1.5) };
         Judged::new(engine, outcome, "result".into())
+    }
+
+    fn query() -> Query {
+        let suite = Suite::Tpcds;
+        Query { name: "q64".to_owned(), path: "q64.sql".into(), suite, answer: None }
     }
 
     fn record(engine: Engine, status: Status) -> Record {
         let args = Args::parse_from(["tpcds"]);
-        let query = Query { name: "q64".to_owned(), path: "q64.sql".into(), answer: None };
+        let query = query();
         Record::new(&args, &query, &run(engine, status))
     }
 
@@ -289,7 +325,7 @@ mod tests {
 
     #[test]
     fn header_and_lines_have_the_same_columns() {
-        let query = Query { name: "q64".to_owned(), path: "q64.sql".into(), answer: None };
+        let query = query();
         let line = line(&query, &run(Engine::Stock, Status::Ok));
         let header = header();
         let columns = header.lines().last().unwrap();

@@ -1,7 +1,7 @@
 //! Starts child processes, waits for them, and stops those that take too long.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::interrupt::Interrupt;
 use crate::protocol::{Outcome, Request, Status};
 
 /// What is kept of the end of a child's standard error.
@@ -16,12 +17,19 @@ const STDERR_BYTES: usize = 4 * 1024;
 
 const SIGKILL: i32 = 9;
 
-/// Runs `request` in a process of its own.
+/// How often a wait looks at the interrupt.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Runs `request` in a process of its own; `None` when the job was interrupted meanwhile.
 ///
 /// # Errors
 ///
 /// Fails when the process cannot be started; whatever happens to it then is an outcome.
-pub(crate) fn run(request: &Request, timeout: Duration) -> Result<Outcome> {
+pub(crate) fn run(
+    request: &Request,
+    timeout: Duration,
+    interrupt: &Interrupt,
+) -> Result<Option<Outcome>> {
     let start = Instant::now();
     let mut child = Command::new(std::env::current_exe()?)
         .arg("--child")
@@ -29,16 +37,21 @@ pub(crate) fn run(request: &Request, timeout: Duration) -> Result<Outcome> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // Out of the terminal's reach: Ctrl-C is for the job, which ends its child itself.
+        .process_group(0)
         .spawn()?;
     let errors = read_errors(&mut child);
-    let line = read_line(&mut child, timeout);
-    let timed_out = matches!(line, Err(RecvTimeoutError::Timeout));
-    if timed_out {
+    let line = read_line(&mut child, timeout, interrupt);
+    let unanswered = matches!(line, Err(RecvTimeoutError::Timeout));
+    if unanswered {
         child.kill()?;
     }
     let exit = child.wait()?;
     let errors = errors.and_then(|reader| reader.join().ok()).unwrap_or_default();
     remove_dir(&request.spill_dir)?;
+    if interrupt.is_set() {
+        return Ok(None);
+    }
 
     let outcome = line.ok().and_then(|line| serde_json::from_str::<Outcome>(&line).ok());
     if let Some(mut outcome) = outcome {
@@ -48,10 +61,10 @@ pub(crate) fn run(request: &Request, timeout: Duration) -> Result<Outcome> {
             // A panic tells its place there.
             message.push_str(&format!(": {}", errors.trim()));
         }
-        return Ok(outcome);
+        return Ok(Some(outcome));
     }
     let seconds = start.elapsed().as_secs_f64();
-    Ok(failure(timed_out, exit, &errors, seconds))
+    Ok(Some(failure(unanswered, exit, &errors, seconds)))
 }
 
 fn failure(timed_out: bool, exit: ExitStatus, errors: &str, seconds: f64) -> Outcome {
@@ -62,13 +75,14 @@ fn failure(timed_out: bool, exit: ExitStatus, errors: &str, seconds: f64) -> Out
     } else {
         (Status::Error, Some(format!("the process ended with {exit}: {}", errors.trim())))
     };
-    Outcome { status, consumer: None, message, seconds, usage: None, digest: None }
+    Outcome::new(status, message, seconds)
 }
 
 /// Waits for the one line of the child. It is read by a thread, so that the wait can end before the child.
 fn read_line(
     child: &mut Child,
     timeout: Duration,
+    interrupt: &Interrupt,
 ) -> std::result::Result<String, RecvTimeoutError> {
     let (sender, receiver) = mpsc::channel();
     if let Some(stdout) = child.stdout.take() {
@@ -80,7 +94,14 @@ fn read_line(
             }
         });
     }
-    receiver.recv_timeout(timeout)
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left.min(GLANCE)) {
+            Err(RecvTimeoutError::Timeout) if left > GLANCE && !interrupt.is_set() => {}
+            answer => return answer,
+        }
+    }
 }
 
 fn read_errors(child: &mut Child) -> Option<JoinHandle<String>> {

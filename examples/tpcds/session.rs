@@ -15,7 +15,6 @@ use crate::Result;
 use crate::args::{Engine, JoinKind};
 use crate::pool::PeakPool;
 use crate::protocol::Request;
-use crate::tables::TABLES;
 
 /// What every sort of the stock configuration sets aside per partition.
 const STOCK_SORT_RESERVATION_BYTES: u64 = 10 * 1024 * 1024;
@@ -83,14 +82,18 @@ fn is_small(limit_bytes: Option<u64>, partitions: u32) -> bool {
     limit_bytes.is_some_and(|limit| limit < reserved * SMALL_LIMIT_PART)
 }
 
+/// Every directory is a table, but those that are not complete, whose names have a dot.
 async fn register_tables(context: &SessionContext, tables: &Path) -> Result<()> {
-    for table in TABLES {
-        let name = table.get_name();
-        let dir = fs::canonicalize(tables.join(name))
-            .map_err(|e| format!("{}: {e}", tables.join(name).display()))?;
-        // The slash at the end makes it a directory of files.
-        let url = format!("{}/", dir.display());
-        context.register_parquet(name, url, ParquetReadOptions::default()).await?;
+    let failed = |e| format!("{}: {e}", tables.display());
+    let tables = fs::canonicalize(tables).map_err(failed)?;
+    for entry in fs::read_dir(&tables).map_err(failed)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.contains('.') {
+            // The slash at the end makes it a directory of files.
+            let url = format!("{}/", entry.path().display());
+            context.register_parquet(&name, url, ParquetReadOptions::default()).await?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,148 @@
+//! What a sweep is measured against.
+
+use std::collections::HashMap;
+
+use crate::args::Setting;
+use crate::protocol::Status;
+use crate::report::bytes;
+use crate::results::Cell;
+use crate::tally::{Pair, Tally, byte_ratio, pairs, ratio, sums};
+
+const MB: u64 = 1 << 20;
+
+/// Queries that count as heavy: those whose stock exchanges store most.
+const HEAVY: usize = 10;
+
+/// A bar, and how far it is met.
+pub(crate) struct Goal {
+    pub(crate) name: String,
+    pub(crate) target: &'static str,
+    pub(crate) measured: String,
+    /// Unknown where nothing was measured for it.
+    pub(crate) met: Option<bool>,
+}
+
+/// All goals, in the order of their weight.
+pub(crate) fn goals(cells: &[Cell]) -> Vec<Goal> {
+    let all = pairs(cells);
+    let limited = |limits: &[u64]| -> Vec<Pair<'_>> {
+        let within = |pair: &&Pair<'_>| pair.setting().limit.0.is_some_and(|b| limits.contains(&b));
+        all.iter().filter(within).copied().collect()
+    };
+    let heavy = heavy_queries(&all);
+    let mut tight = limited(&[64 * MB, 128 * MB]);
+    tight.retain(|pair| heavy.contains(&pair.stock.query.as_str()));
+    let free: Vec<_> = all.iter().filter(|p| p.setting().limit.0.is_none()).copied().collect();
+    vec![
+        completed(cells),
+        wrong(cells),
+        stored(&limited(&[64 * MB, 128 * MB, 256 * MB])),
+        time("Time of the ten heaviest shuffles at 64 and 128 MB", &tight, "≤ 0.8 × stock", 0.8),
+        resident(&tight),
+        time("Time of all queries without a limit", &free, "≤ 1.0 × stock", 1.0),
+    ]
+}
+
+/// The goals as lines of text.
+pub(crate) fn text(cells: &[Cell]) -> String {
+    let line = |goal: Goal| {
+        let mark = goal.met.map_or("     ", |met| if met { "met  " } else { "MISSED" });
+        format!("{mark:<7} {}: {} (goal {})\n", goal.name, goal.measured, goal.target)
+    };
+    goals(cells).into_iter().map(line).collect()
+}
+
+/// The queries whose stock exchanges store most, over all limits.
+pub(crate) fn heavy_queries<'a>(pairs: &[Pair<'a>]) -> Vec<&'a str> {
+    let mut stored: HashMap<&str, u64> = HashMap::new();
+    for cell in pairs.iter().map(|pair| pair.stock) {
+        let bytes = cell.outcome.usage.map_or(0, |usage| usage.spill.stored_bytes);
+        *stored.entry(&cell.query).or_default() += bytes;
+    }
+    let mut stored: Vec<_> = stored.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    stored.sort_by_key(|(query, bytes)| (std::cmp::Reverse(*bytes), *query));
+    stored.into_iter().take(HEAVY).map(|(query, _)| query).collect()
+}
+
+/// The settings in the order in which they were run.
+pub(crate) fn settings(cells: &[Cell]) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for cell in cells {
+        if !settings.contains(&cell.setting()) {
+            settings.push(cell.setting());
+        }
+    }
+    settings
+}
+
+fn completed(cells: &[Cell]) -> Goal {
+    let mut behind = Vec::new();
+    for setting in settings(cells) {
+        let tally = Tally::new(cells.iter().filter(|cell| cell.setting() == setting));
+        if tally.ifile.0 < tally.stock.0 {
+            behind.push(format!("{setting}: {} of stock's {}", tally.ifile.0, tally.stock.0));
+        }
+    }
+    let all = Tally::new(cells);
+    let counts = format!("{} runs completed, stock {}", all.ifile.0, all.stock.0);
+    Goal {
+        name: "Queries completed".to_owned(),
+        target: "never fewer than stock",
+        met: Some(behind.is_empty()),
+        measured: if behind.is_empty() { counts } else { format!("{counts}; {}", behind.join(", ")) },
+    }
+}
+
+fn wrong(cells: &[Cell]) -> Goal {
+    let count = cells.iter().filter(|cell| cell.outcome.status == Status::Wrong).count();
+    let checked = cells.iter().filter(|cell| cell.verified.is_some() || cell.agrees.is_some());
+    Goal {
+        name: "Wrong answers".to_owned(),
+        target: "0",
+        measured: format!("{count} of {} that were checked", checked.count()),
+        met: Some(count == 0),
+    }
+}
+
+fn stored(pairs: &[Pair<'_>]) -> Goal {
+    let (count, stock, ifile) = sums(pairs);
+    let quotient = byte_ratio(ifile.stored_bytes, stock.stored_bytes);
+    let sizes = format!("{} to {}", bytes(ifile.stored_bytes), bytes(stock.stored_bytes));
+    Goal {
+        name: "Exchange bytes on disk at 64, 128 and 256 MB".to_owned(),
+        target: "≤ 0.3 × stock",
+        measured: measured(quotient, &sizes, count),
+        met: quotient.map(|quotient| quotient <= 0.3),
+    }
+}
+
+fn time(name: &str, pairs: &[Pair<'_>], target: &'static str, most: f64) -> Goal {
+    let (count, stock, ifile) = sums(pairs);
+    let quotient = ratio(ifile.seconds, stock.seconds);
+    let times = format!("{:.1} s to {:.1} s", ifile.seconds, stock.seconds);
+    Goal {
+        name: name.to_owned(),
+        target,
+        measured: measured(quotient, &times, count),
+        met: quotient.map(|quotient| quotient <= most),
+    }
+}
+
+fn resident(pairs: &[Pair<'_>]) -> Goal {
+    let (count, stock, ifile) = sums(pairs);
+    let quotient = byte_ratio(ifile.resident_bytes, stock.resident_bytes);
+    let sizes = format!("{} to {}", bytes(ifile.resident_bytes), bytes(stock.resident_bytes));
+    Goal {
+        name: "Resident growth of the ten heaviest shuffles at 64 and 128 MB".to_owned(),
+        target: "≤ 0.8 × stock",
+        measured: measured(quotient, &sizes, count),
+        met: quotient.map(|quotient| quotient <= 0.8),
+    }
+}
+
+fn measured(quotient: Option<f64>, values: &str, runs: usize) -> String {
+    match quotient {
+        None => "not measured".to_owned(),
+        Some(quotient) => format!("{quotient:.2} × stock: {values}, {runs} runs of both"),
+    }
+}
