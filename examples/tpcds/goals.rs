@@ -17,6 +17,8 @@ const HEAVY: usize = 10;
 pub(crate) struct Goal {
     pub(crate) name: String,
     pub(crate) target: &'static str,
+    /// The one number that counts.
+    pub(crate) headline: String,
     pub(crate) measured: String,
     /// Unknown where nothing was measured for it.
     pub(crate) met: Option<bool>,
@@ -88,8 +90,13 @@ fn completed(cells: &[Cell]) -> Goal {
     Goal {
         name: "Queries completed".to_owned(),
         target: "never fewer than stock",
+        headline: format!("{} of {}", all.ifile.0, all.ifile.1),
         met: Some(behind.is_empty()),
-        measured: if behind.is_empty() { counts } else { format!("{counts}; {}", behind.join(", ")) },
+        measured: if behind.is_empty() {
+            counts
+        } else {
+            format!("{counts}; {}", behind.join(", "))
+        },
     }
 }
 
@@ -99,6 +106,7 @@ fn wrong(cells: &[Cell]) -> Goal {
     Goal {
         name: "Wrong answers".to_owned(),
         target: "0",
+        headline: count.to_string(),
         measured: format!("{count} of {} that were checked", checked.count()),
         met: Some(count == 0),
     }
@@ -111,6 +119,7 @@ fn stored(pairs: &[Pair<'_>]) -> Goal {
     Goal {
         name: "Exchange bytes on disk at 64, 128 and 256 MB".to_owned(),
         target: "≤ 0.3 × stock",
+        headline: headline(quotient),
         measured: measured(quotient, &sizes, count),
         met: quotient.map(|quotient| quotient <= 0.3),
     }
@@ -119,10 +128,12 @@ fn stored(pairs: &[Pair<'_>]) -> Goal {
 fn time(name: &str, pairs: &[Pair<'_>], target: &'static str, most: f64) -> Goal {
     let (count, stock, ifile) = sums(pairs);
     let quotient = ratio(ifile.seconds, stock.seconds);
-    let times = format!("{:.1} s to {:.1} s", ifile.seconds, stock.seconds);
+    let cpu = ratio(ifile.cpu_seconds, stock.cpu_seconds).unwrap_or(0.0);
+    let times = format!("{:.1} s to {:.1} s, CPU {cpu:.2} ×", ifile.seconds, stock.seconds);
     Goal {
         name: name.to_owned(),
         target,
+        headline: headline(quotient),
         measured: measured(quotient, &times, count),
         met: quotient.map(|quotient| quotient <= most),
     }
@@ -135,9 +146,14 @@ fn resident(pairs: &[Pair<'_>]) -> Goal {
     Goal {
         name: "Resident growth of the ten heaviest shuffles at 64 and 128 MB".to_owned(),
         target: "≤ 0.8 × stock",
+        headline: headline(quotient),
         measured: measured(quotient, &sizes, count),
         met: quotient.map(|quotient| quotient <= 0.8),
     }
+}
+
+fn headline(quotient: Option<f64>) -> String {
+    quotient.map_or_else(|| "–".to_owned(), |quotient| format!("{quotient:.2} ×"))
 }
 
 fn measured(quotient: Option<f64>, values: &str, runs: usize) -> String {

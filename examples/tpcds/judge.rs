@@ -184,8 +184,7 @@ mod tests {
 
         fn run(&self, engine: Engine, rows: &[i32]) -> Judged {
             let (path, digest) = self.write(&format!("{engine}.parquet"), rows);
-            let outcome =
-                Outcome { digest: Some(digest), ..Outcome::new(Status::Ok, None, 0.0) };
+            let outcome = Outcome { digest: Some(digest), ..Outcome::new(Status::Ok, None, 0.0) };
             Judged::new(engine, outcome, path)
         }
 

@@ -158,6 +158,6 @@ fn describe(args: &Args, queries: &[Query]) -> String {
 }
 
 /// The value as it is written in the flag.
-fn flag_value(value: &impl ValueEnum) -> String {
+pub(crate) fn flag_value(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

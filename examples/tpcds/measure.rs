@@ -137,8 +137,7 @@ fn spill_files(dir: &Path, with_bytes: bool) -> SpillFiles {
     let mut files = HashSet::new();
     collect_files(dir, &mut files);
     let blocks = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.blocks() * BLOCK_BYTES);
-    let mut bytes =
-        if with_bytes { files.iter().map(|path| blocks(path)).sum() } else { 0 };
+    let mut bytes = if with_bytes { files.iter().map(|path| blocks(path)).sum() } else { 0 };
     let mut descriptors = 0;
     for descriptor in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
         if let Ok(target) = fs::read_link(descriptor.path())

@@ -105,13 +105,9 @@ mod tests {
 
     fn names(wanted: &[&str]) -> Result<Vec<String>> {
         let dir = tempfile::tempdir()?;
-        for file in [
-            "tpcds/q05.sql",
-            "tpcds/q64.sql",
-            "tpcds/note.md",
-            "shuffle/wide.sql",
-            "tpch/q09.sql",
-        ] {
+        for file in
+            ["tpcds/q05.sql", "tpcds/q64.sql", "tpcds/note.md", "shuffle/wide.sql", "tpch/q09.sql"]
+        {
             let path = dir.path().join(file);
             fs::create_dir_all(path.parent().unwrap())?;
             fs::write(path, "")?;

@@ -219,7 +219,9 @@ pub(crate) fn is_bad_cell(cell: &Cell) -> bool {
 }
 
 fn is_bad_answer(status: Status, agrees: Option<bool>, verified: Option<bool>) -> bool {
-    matches!(status, Status::Error | Status::Wrong) || agrees == Some(false) || verified == Some(false)
+    matches!(status, Status::Error | Status::Wrong)
+        || agrees == Some(false)
+        || verified == Some(false)
 }
 
 /// The runs of ours that did not complete: which operator holds the memory there, and how much.

@@ -41,6 +41,7 @@ pub(crate) fn pairs<'a>(cells: impl IntoIterator<Item = &'a Cell> + Clone) -> Ve
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Sums {
     pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
     pub(crate) resident_bytes: u64,
     pub(crate) stored_bytes: u64,
 }
@@ -48,7 +49,8 @@ pub(crate) struct Sums {
 impl Sums {
     fn add(&mut self, cell: &Cell) {
         self.seconds += cell.outcome.seconds;
-        if let Some(Usage { resident_growth_bytes, spill, .. }) = &cell.outcome.usage {
+        if let Some(Usage { cpu_seconds, resident_growth_bytes, spill, .. }) = &cell.outcome.usage {
+            self.cpu_seconds += cpu_seconds;
             self.resident_bytes += resident_growth_bytes;
             self.stored_bytes += spill.stored_bytes;
         }
