@@ -49,7 +49,10 @@ pub(crate) fn goals(cells: &[Cell]) -> Vec<Goal> {
 pub(crate) fn text(cells: &[Cell]) -> String {
     let line = |goal: Goal| {
         let mark = goal.met.map_or("     ", |met| if met { "met  " } else { "MISSED" });
-        format!("{mark:<7} {}: {} (goal {})\n", goal.name, goal.measured, goal.target)
+        format!(
+            "{mark:<7}{}: {} (goal {}); {}\n",
+            goal.name, goal.headline, goal.target, goal.measured
+        )
     };
     goals(cells).into_iter().map(line).collect()
 }
@@ -86,7 +89,7 @@ fn completed(cells: &[Cell]) -> Goal {
         }
     }
     let all = Tally::new(cells);
-    let counts = format!("{} runs completed, stock {}", all.ifile.0, all.stock.0);
+    let counts = format!("stock completes {1} of them, ifile {0}", all.ifile.0, all.stock.0);
     Goal {
         name: "Queries completed".to_owned(),
         target: "never fewer than stock",
@@ -115,7 +118,7 @@ fn wrong(cells: &[Cell]) -> Goal {
 fn stored(pairs: &[Pair<'_>]) -> Goal {
     let (count, stock, ifile) = sums(pairs);
     let quotient = byte_ratio(ifile.stored_bytes, stock.stored_bytes);
-    let sizes = format!("{} to {}", bytes(ifile.stored_bytes), bytes(stock.stored_bytes));
+    let sizes = format!("{} against {}", bytes(ifile.stored_bytes), bytes(stock.stored_bytes));
     Goal {
         name: "Exchange bytes on disk at 64, 128 and 256 MB".to_owned(),
         target: "≤ 0.3 × stock",
@@ -129,7 +132,8 @@ fn time(name: &str, pairs: &[Pair<'_>], target: &'static str, most: f64) -> Goal
     let (count, stock, ifile) = sums(pairs);
     let quotient = ratio(ifile.seconds, stock.seconds);
     let cpu = ratio(ifile.cpu_seconds, stock.cpu_seconds).unwrap_or(0.0);
-    let times = format!("{:.1} s to {:.1} s, CPU {cpu:.2} ×", ifile.seconds, stock.seconds);
+    let times =
+        format!("{:.1} s against {:.1} s; CPU time {cpu:.2} ×", ifile.seconds, stock.seconds);
     Goal {
         name: name.to_owned(),
         target,
@@ -142,7 +146,7 @@ fn time(name: &str, pairs: &[Pair<'_>], target: &'static str, most: f64) -> Goal
 fn resident(pairs: &[Pair<'_>]) -> Goal {
     let (count, stock, ifile) = sums(pairs);
     let quotient = byte_ratio(ifile.resident_bytes, stock.resident_bytes);
-    let sizes = format!("{} to {}", bytes(ifile.resident_bytes), bytes(stock.resident_bytes));
+    let sizes = format!("{} against {}", bytes(ifile.resident_bytes), bytes(stock.resident_bytes));
     Goal {
         name: "Resident growth of the ten heaviest shuffles at 64 and 128 MB".to_owned(),
         target: "≤ 0.8 × stock",
@@ -159,6 +163,6 @@ fn headline(quotient: Option<f64>) -> String {
 fn measured(quotient: Option<f64>, values: &str, runs: usize) -> String {
     match quotient {
         None => "not measured".to_owned(),
-        Some(quotient) => format!("{quotient:.2} × stock: {values}, {runs} runs of both"),
+        Some(_) => format!("{values}; {runs} runs that both completed"),
     }
 }

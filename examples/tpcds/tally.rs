@@ -43,14 +43,18 @@ pub(crate) struct Sums {
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
     pub(crate) resident_bytes: u64,
+    pub(crate) reserved_bytes: u64,
     pub(crate) stored_bytes: u64,
 }
 
 impl Sums {
     fn add(&mut self, cell: &Cell) {
         self.seconds += cell.outcome.seconds;
-        if let Some(Usage { cpu_seconds, resident_growth_bytes, spill, .. }) = &cell.outcome.usage {
+        if let Some(usage) = &cell.outcome.usage {
+            let Usage { cpu_seconds, reserved_peak_bytes, resident_growth_bytes, spill, .. } =
+                usage;
             self.cpu_seconds += cpu_seconds;
+            self.reserved_bytes += reserved_peak_bytes;
             self.resident_bytes += resident_growth_bytes;
             self.stored_bytes += spill.stored_bytes;
         }

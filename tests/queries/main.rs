@@ -8,6 +8,8 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod exchanges_of_every_plan;
+mod pool;
 mod stock_and_ours_agree;
 mod support;
 
@@ -17,5 +19,7 @@ mod compare;
 #[path = "../../examples/tpcds/tables.rs"]
 #[expect(dead_code, reason = "only a part of the main job's module is needed")]
 mod tables;
+#[path = "../../examples/tpcds/tpch.rs"]
+mod tpch;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync + 'static>>;

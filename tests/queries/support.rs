@@ -1,6 +1,5 @@
 //! Tables in memory, queries, and sessions with and without the exchange.
 
-use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -11,16 +10,15 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{
-    GreedyMemoryPool, MemoryPool, MemoryReservation, UnboundedMemoryPool,
-};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_ifile::SessionStateBuilderExt;
 use tpcdsgen::config::{SessionBuilder, Table};
 
+use crate::pool::ExchangeLimitPool;
 use crate::tables;
+use crate::tpch;
 
 const SCALE: f64 = 0.01;
 
@@ -48,7 +46,21 @@ pub(crate) struct Answer {
     pub(crate) exchanges: usize,
 }
 
-static TABLES: LazyLock<Vec<(&'static str, Arc<dyn TableProvider>)>> = LazyLock::new(|| {
+type Tables = Vec<(&'static str, Arc<dyn TableProvider>)>;
+
+static TPCH_TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let table = |name: &'static str| {
+        let parts = tpch::parts(name).min(3);
+        let part =
+            |part| tpch::batches(name, SCALE, part, parts).map(|batch| batch.unwrap()).collect();
+        let parts: Vec<Vec<RecordBatch>> = (1..=parts).map(part).collect();
+        let table = MemTable::try_new(tpch::schema(name).unwrap(), parts).unwrap();
+        (name, Arc::new(table) as _)
+    };
+    tpch::TABLES.into_iter().map(table).collect()
+});
+
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     tables::TABLES.into_iter().map(|table| (table.get_name(), generate(table))).collect()
 });
 
@@ -84,7 +96,7 @@ pub(crate) fn queries(group: &str) -> Vec<(String, String)> {
 
 /// Runs `sql` in a fresh session.
 pub(crate) async fn run(sql: &str, exchange: Exchange, partitions: usize) -> Result<Answer> {
-    let context = session(exchange, partitions)?;
+    let context = session(exchange, partitions, &TABLES)?;
     let plan = context.sql(sql).await?.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
     let rows = concat_batches(&plan.schema(), &batches)?;
@@ -93,7 +105,25 @@ pub(crate) async fn run(sql: &str, exchange: Exchange, partitions: usize) -> Res
     Ok(answer)
 }
 
-fn session(exchange: Exchange, partitions: usize) -> Result<SessionContext> {
+/// The plan of a query of `group`. Joins do without an exchange below a hundredth of the usual sizes, as the
+/// tables are a hundredth of those of scale 1.
+pub(crate) async fn plan(
+    group: &str,
+    sql: &str,
+    exchange: Exchange,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let context = session(exchange, 8, if group == "tpch" { &TPCH_TABLES } else { &TABLES })?;
+    let state = context.state_ref();
+    {
+        let mut state = state.write();
+        let optimizer = &mut state.config_mut().options_mut().optimizer;
+        optimizer.hash_join_single_partition_threshold /= 100;
+        optimizer.hash_join_single_partition_threshold_rows /= 100;
+    }
+    context.sql(sql).await?.create_physical_plan().await
+}
+
+fn session(exchange: Exchange, partitions: usize, tables: &Tables) -> Result<SessionContext> {
     let config = SessionConfig::new()
         .with_target_partitions(partitions)
         .with_batch_size(1_000)
@@ -109,59 +139,10 @@ fn session(exchange: Exchange, partitions: usize) -> Result<SessionContext> {
         config.set("ifile.block_bytes", "16KB")?;
     }
     let context = SessionContext::new_with_state(builder.build());
-    for (name, table) in TABLES.iter() {
+    for (name, table) in tables {
         context.register_table(*name, Arc::clone(table))?;
     }
     Ok(context)
-}
-
-/// Limits the exchanges, and nothing else: they spill, and no other operator fails.
-#[derive(Debug)]
-struct ExchangeLimitPool {
-    exchanges: GreedyMemoryPool,
-    others: UnboundedMemoryPool,
-}
-
-impl ExchangeLimitPool {
-    fn new(bytes: usize) -> Self {
-        Self { exchanges: GreedyMemoryPool::new(bytes), others: UnboundedMemoryPool::default() }
-    }
-
-    fn pool(&self, reservation: &MemoryReservation) -> &dyn MemoryPool {
-        if reservation.consumer().name().starts_with("IFileRepartitionExec") {
-            &self.exchanges
-        } else {
-            &self.others
-        }
-    }
-}
-
-impl MemoryPool for ExchangeLimitPool {
-    fn name(&self) -> &str {
-        "exchange limit"
-    }
-
-    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.pool(reservation).grow(reservation, additional);
-    }
-
-    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.pool(reservation).shrink(reservation, shrink);
-    }
-
-    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.pool(reservation).try_grow(reservation, additional)
-    }
-
-    fn reserved(&self) -> usize {
-        self.exchanges.reserved() + self.others.reserved()
-    }
-}
-
-impl Display for ExchangeLimitPool {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        Display::fmt(&self.exchanges, f)
-    }
 }
 
 fn count_exchanges(plan: &dyn ExecutionPlan, exchange: Exchange, answer: &mut Answer) {

@@ -6,8 +6,8 @@ use crate::args::Engine;
 
 use super::svg::{Escaped, Scale, WIDTH, chart, number};
 
-const ROW: f64 = 24.0;
-const BAR: f64 = 8.0;
+const ROW: f64 = 28.0;
+const BAR: f64 = 10.0;
 const TOP: f64 = 58.0;
 
 /// Room for the number at the end of the longest bar.
@@ -84,7 +84,7 @@ fn add_row(body: &mut String, row: &Row, scale: &Scale, y: f64) {
         body,
         "<text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
         scale.from - 6.0,
-        y + 13.0
+        y + 15.0
     )
     .ok();
     for (engine, bar, y) in
@@ -102,14 +102,14 @@ fn add_row(body: &mut String, row: &Row, scale: &Scale, y: f64) {
                     scale.from,
                     (end - scale.from).max(0.8),
                     end + 4.0,
-                    y + BAR - 0.6
+                    y + BAR - 1.2
                 )
             }
             Bar::Failed(why) => write!(
                 body,
                 "<text class=\"failed\" x=\"{:.1}\" y=\"{:.1}\">{engine}: {}</text>",
                 scale.from + 3.0,
-                y + BAR - 0.6,
+                y + BAR - 1.2,
                 Escaped(why)
             ),
             Bar::Missing => Ok(()),

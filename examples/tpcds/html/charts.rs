@@ -51,11 +51,24 @@ pub(crate) fn by_setting(cells: &[Cell], settings: &[Setting]) -> String {
         "Queries completed",
         bars::draw("completed", "Queries completed", "queries", &counts),
     );
-    let times = of(|sums| sums.seconds);
-    add(&mut text, "Time", bars::draw("time-sum", "Time, all queries", "seconds", &times));
     for (id, title, value) in [
-        ("resident-sum", "Growth of resident memory, all queries", resident as fn(&Sums) -> f64),
-        ("stored-sum", "Written to disk by exchanges, all queries", stored),
+        ("time-sum", "Time, all queries", (|sums| sums.seconds) as fn(&Sums) -> f64),
+        ("cpu-sum", "Time of all threads, all queries", |sums| sums.cpu_seconds),
+    ] {
+        add(&mut text, title, bars::draw(id, title, "seconds", &of(value)));
+    }
+    for (id, title, value) in [
+        (
+            "reserved-sum",
+            "Peaks of reserved memory, all queries",
+            (|sums| float(sums.reserved_bytes)) as fn(&Sums) -> f64,
+        ),
+        ("resident-sum", "Growth of resident memory, all queries", |sums| {
+            float(sums.resident_bytes)
+        }),
+        ("stored-sum", "Written to disk by exchanges, all queries", |sums| {
+            float(sums.stored_bytes)
+        }),
     ] {
         let (unit, rows) = in_unit(of(value));
         add(&mut text, title, bars::draw(id, title, unit, &rows));
@@ -67,14 +80,6 @@ pub(crate) fn by_setting(cells: &[Cell], settings: &[Setting]) -> String {
 #[expect(clippy::cast_precision_loss, reason = "drawn to a tenth of a pixel")]
 fn float(value: u64) -> f64 {
     value as f64
-}
-
-fn resident(sums: &Sums) -> f64 {
-    float(sums.resident_bytes)
-}
-
-fn stored(sums: &Sums) -> f64 {
-    float(sums.stored_bytes)
 }
 
 /// Bytes in the unit that fits the largest.

@@ -33,13 +33,17 @@ const COLUMNS: [(&str, &str); 19] = [
     ("answer", "compared with the stored one, or with the other exchange"),
 ];
 
+/// The columns that are no numbers.
+const TEXTS: [&str; 5] = ["query", "memory", "exchange", "result", "answer"];
+
 /// The table of all runs.
 pub(crate) fn all(cells: &[Cell]) -> String {
     let mut text = "<table id=\"numbers\"><thead><tr>".to_owned();
     for (name, meaning) in COLUMNS {
+        let class = if TEXTS.contains(&name) { " class=\"t\"" } else { "" };
         write!(
             text,
-            "<th scope=\"col\" title=\"{}\"><button type=\"button\">{}</button></th>",
+            "<th scope=\"col\"{class} title=\"{}\"><button type=\"button\">{}</button></th>",
             Escaped(meaning),
             Escaped(name)
         )

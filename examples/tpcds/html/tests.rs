@@ -56,8 +56,8 @@ fn sweep(stored_bytes: u64) -> Vec<Cell> {
 #[test]
 fn every_chart_has_a_title_a_unit_ticks_and_marks() {
     let page = page(&run(), &sweep(4 << 20));
-    // Four by limit, three maps; per limit three of queries, each with its rest, and three over time.
-    assert_eq!(check(&page).unwrap(), 4 + 3 + 3 * (3 * 2 + 3));
+    // Six by limit, three maps; per limit three of queries, each with its rest, and three over time.
+    assert_eq!(check(&page).unwrap(), 6 + 3 + 3 * (3 * 2 + 3));
     assert!(!page.contains("class=\"nothing\""));
 }
 
@@ -97,5 +97,5 @@ fn the_page_needs_nothing_from_elsewhere() {
 fn the_goals_are_tiles() {
     let page = page(&run(), &sweep(4 << 20));
     assert_eq!(page.matches("class=\"tile ").count(), 6);
-    assert!(page.contains("297 of 297") && page.contains("1.00 × stock: "));
+    assert!(page.contains("297 of 297") && page.contains("<p class=\"big\">1.00 ×"));
 }
