@@ -69,7 +69,7 @@ pub(crate) fn heavy_queries<'a>(pairs: &[Pair<'a>]) -> Vec<&'a str> {
     stored.into_iter().take(HEAVY).map(|(query, _)| query).collect()
 }
 
-/// The settings in the order in which they were run.
+/// The settings, the one with most memory first.
 pub(crate) fn settings(cells: &[Cell]) -> Vec<Setting> {
     let mut settings = Vec::new();
     for cell in cells {
@@ -77,6 +77,8 @@ pub(crate) fn settings(cells: &[Cell]) -> Vec<Setting> {
             settings.push(cell.setting());
         }
     }
+    let memory = |setting: &Setting| setting.limit.0.unwrap_or(u64::MAX);
+    settings.sort_by_key(|setting| (std::cmp::Reverse(memory(setting)), setting.pool));
     settings
 }
 
@@ -94,7 +96,7 @@ fn completed(cells: &[Cell]) -> Goal {
         name: "Queries completed".to_owned(),
         target: "never fewer than stock",
         headline: format!("{} of {}", all.ifile.0, all.ifile.1),
-        met: Some(behind.is_empty()),
+        met: (all.ifile.1 > 0).then_some(behind.is_empty()),
         measured: if behind.is_empty() {
             counts
         } else {
@@ -106,12 +108,13 @@ fn completed(cells: &[Cell]) -> Goal {
 fn wrong(cells: &[Cell]) -> Goal {
     let count = cells.iter().filter(|cell| cell.outcome.status == Status::Wrong).count();
     let checked = cells.iter().filter(|cell| cell.verified.is_some() || cell.agrees.is_some());
+    let checked = checked.count();
     Goal {
         name: "Wrong answers".to_owned(),
         target: "0",
         headline: count.to_string(),
-        measured: format!("{count} of {} that were checked", checked.count()),
-        met: Some(count == 0),
+        measured: format!("{count} of {} that were checked", checked),
+        met: (checked > 0).then_some(count == 0),
     }
 }
 
@@ -164,5 +167,61 @@ fn measured(quotient: Option<f64>, values: &str, runs: usize) -> String {
     match quotient {
         None => "not measured".to_owned(),
         Some(_) => format!("{values}; {runs} runs that both completed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Engine;
+    use crate::html::tests::cell;
+
+    /// One query at 64 MB and without a limit.
+    fn cells(stock: &str, ifile: &str, stored: [u64; 2]) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for megabytes in [0, 64] {
+            cells.push(cell("q72", megabytes, Engine::Stock, stock, stored[0]));
+            cells.push(cell("q72", megabytes, Engine::Ifile, ifile, stored[1]));
+        }
+        cells
+    }
+
+    fn verdicts(cells: &[Cell]) -> Vec<Option<bool>> {
+        goals(cells).iter().map(|goal| goal.met).collect()
+    }
+
+    #[test]
+    fn equal_runs_meet_what_asks_for_no_less() {
+        let cells = cells("ok", "ok", [10 << 20, 3 << 20]);
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(verdicts(&cells), [yes, yes, yes, no, no, yes]);
+        assert!(text(&cells).contains("0.30 × (goal ≤ 0.3 × stock); 3.00 MB against 10 MB"));
+    }
+
+    #[test]
+    fn a_query_that_only_stock_completes_is_named_with_its_setting() {
+        let goals = goals(&cells("ok", "oom", [10 << 20, 0]));
+        assert_eq!(goals[0].met, Some(false));
+        assert!(
+            goals[0].measured.ends_with("no limit: 0 of stock's 1, 64 MB fair: 0 of stock's 1")
+        );
+    }
+
+    #[test]
+    fn nothing_measured_is_neither_met_nor_missed() {
+        assert_eq!(verdicts(&[]), [None; 6]);
+    }
+
+    #[test]
+    fn the_heaviest_query_stores_most_with_the_stock_exchange() {
+        let cells = [
+            cell("q01", 64, Engine::Stock, "ok", 5),
+            cell("q01", 64, Engine::Ifile, "ok", 9),
+            cell("q02", 64, Engine::Stock, "ok", 7),
+            cell("q02", 64, Engine::Ifile, "ok", 0),
+            cell("q03", 64, Engine::Stock, "ok", 0),
+            cell("q03", 64, Engine::Ifile, "ok", 8),
+        ];
+        assert_eq!(heavy_queries(&pairs(&cells)), ["q02", "q01"]);
     }
 }

@@ -101,7 +101,8 @@ impl Holders {
             operator: operator.to_owned(),
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
         };
-        let largest = sums.into_iter().take(HOLDERS).map(holder).collect();
+        let largest =
+            sums.into_iter().filter(|(_, bytes)| *bytes > 0).take(HOLDERS).map(holder).collect();
         self.refused.insert(refused.name().to_owned(), largest);
     }
 }

@@ -127,3 +127,45 @@ fn remove_dir(dir: &Path) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Engine, JoinKind, MemoryLimit, PoolKind};
+
+    fn run_in(dir: &Path, interrupt: &Interrupt) -> Option<Outcome> {
+        let request = Request {
+            sql: dir.join("q.sql"),
+            tables: dir.to_owned(),
+            spill_dir: dir.join("spill"),
+            result: dir.join("result"),
+            engine: Engine::Stock,
+            limit: MemoryLimit(None),
+            pool: PoolKind::Fair,
+            partitions: 1,
+            codec: "lz4".to_owned(),
+            join: JoinKind::Hash,
+            timeline: false,
+        };
+        run(&request, Duration::from_secs(60), interrupt).unwrap()
+    }
+
+    #[test]
+    fn an_interrupted_run_has_no_outcome_and_leaves_no_files() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("spill")).unwrap();
+        let interrupt = Interrupt::default();
+        interrupt.set();
+        assert!(run_in(dir.path(), &interrupt).is_none());
+        assert!(!dir.path().join("spill").exists());
+    }
+
+    #[test]
+    fn a_child_that_says_nothing_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        // The program of the tests does not know the flag of a child.
+        let outcome = run_in(dir.path(), &Interrupt::default()).unwrap();
+        assert_eq!(outcome.status, Status::Error);
+        assert!(outcome.message.unwrap().contains("the process ended with"));
+    }
+}

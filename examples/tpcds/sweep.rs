@@ -43,7 +43,7 @@ pub(crate) fn sweep(args: &Args, work: &Path, queries: &[Query]) -> Result<ExitC
     job.bar.finish_and_clear();
     print!("\n{}", goals::text(&results.cells));
     print!("{}", report::failures(&results.cells));
-    if let Some(page) = &args.report {
+    if let Some(page) = args.report.as_ref().filter(|_| !results.cells.is_empty()) {
         crate::html::write(page, &results.run, &results.cells)?;
     }
     if job.interrupt.is_set() {

@@ -44,7 +44,8 @@ pub(crate) fn by_setting(cells: &[Cell], settings: &[Setting]) -> String {
         all.iter().map(row).collect()
     };
     let mut text = "<section id=\"limits\"><h2>By memory limit</h2><p>Sums over the queries that both exchanges \
-                    complete at that limit, but for the first chart.</p>\n<div class=\"charts\">\n"
+                    complete at that limit, but for the first chart. At small limits sorts set aside \
+                    256 KB per partition instead of 10 MB, with either exchange.</p>\n<div class=\"charts\">\n"
         .to_owned();
     add(
         &mut text,
@@ -53,7 +54,7 @@ pub(crate) fn by_setting(cells: &[Cell], settings: &[Setting]) -> String {
     );
     for (id, title, value) in [
         ("time-sum", "Time, all queries", (|sums| sums.seconds) as fn(&Sums) -> f64),
-        ("cpu-sum", "Time of all threads, all queries", |sums| sums.cpu_seconds),
+        ("cpu-sum", "CPU time of all threads, all queries", |sums| sums.cpu_seconds),
     ] {
         add(&mut text, title, bars::draw(id, title, "seconds", &of(value)));
     }
@@ -195,11 +196,12 @@ fn rows(cells: &[&Cell], value: impl Fn(&Cell) -> Option<f64>) -> Vec<Row> {
 
 /// The first rows, and the others to fold out, where they are not all zero.
 fn add_bars(text: &mut String, id: &str, title: &str, unit: &str, rows: Vec<Row>) {
-    let (zero, rows): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| {
-        [&row.stock, &row.ifile]
-            .into_iter()
-            .all(|bar| matches!(bar, Bar::Value(0.0) | Bar::Missing))
-    });
+    let all = |row: &Row, is: fn(&Bar) -> bool| is(&row.stock) && is(&row.ifile);
+    let (zero, rows): (Vec<Row>, Vec<Row>) = rows
+        .into_iter()
+        .partition(|row| all(row, |bar| matches!(bar, Bar::Value(0.0) | Bar::Missing)));
+    let (failed, rows): (Vec<Row>, Vec<Row>) =
+        rows.into_iter().partition(|row| all(row, |bar| bar.value().is_none()));
     let (first, rest) = rows.split_at(rows.len().min(FIRST_ROWS));
     text.push_str("<div>");
     add(text, title, bars::draw(id, title, unit, first));
@@ -213,15 +215,17 @@ fn add_bars(text: &mut String, id: &str, title: &str, unit: &str, rows: Vec<Row>
         )
         .ok();
     }
-    if !zero.is_empty() {
-        let names: Vec<&str> = zero.iter().map(|row| row.label.as_str()).collect();
-        write!(
-            text,
-            "<details><summary>{} queries with 0 on both sides</summary><p>{}</p></details>",
-            zero.len(),
-            Escaped(&names.join(", "))
-        )
-        .ok();
+    for (rows, what) in [(zero, "with 0 on both sides"), (failed, "that neither completes")] {
+        if !rows.is_empty() {
+            let names: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
+            write!(
+                text,
+                "<details><summary>{} queries {what}</summary><p>{}</p></details>",
+                rows.len(),
+                Escaped(&names.join(", "))
+            )
+            .ok();
+        }
     }
     text.push_str("</div>\n");
 }

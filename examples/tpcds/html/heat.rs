@@ -15,11 +15,14 @@ const TOP: f64 = 66.0;
 /// Rows of one map; more are drawn beside it.
 const ROWS: usize = 33;
 
+/// Times that differ by less count as equal: a process that starts beside others varies as much.
+const NOISE_SECONDS: f64 = 0.1;
+
 /// The classes of a cell, their signs, and what they mean.
 pub(crate) const LEGEND: [(&str, &str, &str); 9] = [
     ("h1", "", "half the time of stock, or less"),
     ("h2", "", "0.5 to 0.8"),
-    ("h3", "", "0.8 to 1.25 of the time"),
+    ("h3", "", "0.8 to 1.25, or less than 0.1 s apart"),
     ("h4", "", "1.25 to 2"),
     ("h5", "", "twice the time, or more"),
     ("ours", "+", "only ifile completes"),
@@ -148,6 +151,7 @@ fn classify(pair: &Pair<'_>) -> (&'static str, String) {
             let ratio = ifile / stock.max(1e-9);
             let steps = [(0.5, "h1"), (0.8, "h2"), (1.25, "h3"), (2.0, "h4")];
             let class = steps.into_iter().find(|(most, _)| ratio <= *most).map_or("h5", |s| s.1);
+            let class = if (stock - ifile).abs() < NOISE_SECONDS { "h3" } else { class };
             let (stock, ifile) = (number(stock), number(ifile));
             (class, format!("{ifile} s, stock {stock} s, ratio {ratio:.2}"))
         }

@@ -18,7 +18,13 @@ fn run() -> Run {
 }
 
 /// A line of a file of results.
-fn cell(query: &str, megabytes: u64, engine: Engine, status: &str, stored_bytes: u64) -> Cell {
+pub(crate) fn cell(
+    query: &str,
+    megabytes: u64,
+    engine: Engine,
+    status: &str,
+    stored_bytes: u64,
+) -> Cell {
     let usage = serde_json::json!({
         "cpu_seconds": 1.5, "reserved_peak_bytes": 5 << 20, "resident_growth_bytes": 7 << 20,
         "files_peak": 2, "descriptors_peak": 3, "joins": 4, "exchanges": {"stock": 0, "ifile": 6},
