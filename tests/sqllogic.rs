@@ -3,7 +3,11 @@
 //!
 //! A record that depends on the exchange names the labels `off`, `on` or `tiny`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -30,7 +30,7 @@ pub(crate) fn write(args: &Args, work: &Path, queries: &[Query], path: &Path) ->
         let Some(judged) = job.run(query, setting, 0)? else {
             return Ok(ExitCode::from(crate::interrupt::EXIT_CODE));
         };
-        for run in judged.iter().filter(|run| run.outcome.status != Status::Ok) {
+        if let Some(run) = judged.iter().find(|run| run.outcome.status != Status::Ok) {
             return Err(format!("{}: {}", query.name, run.notes.join(" ")).into());
         }
         let usage = |engine| {

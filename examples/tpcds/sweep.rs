@@ -50,7 +50,7 @@ pub(crate) fn sweep(args: &Args, work: &Path, queries: &[Query]) -> Result<ExitC
         println!("\ninterrupted: the same command goes on from here");
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
-    let bad = results.cells.iter().any(|cell| report::is_bad_cell(cell));
+    let bad = results.cells.iter().any(report::is_bad_cell);
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

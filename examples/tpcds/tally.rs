@@ -28,9 +28,10 @@ pub(crate) fn is_ok(cell: &Cell) -> bool {
 }
 
 /// The pairs in the order of their stock runs.
-pub(crate) fn pairs<'a>(cells: impl IntoIterator<Item = &'a Cell> + Clone) -> Vec<Pair<'a>> {
+pub(crate) fn pairs<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Vec<Pair<'a>> {
+    let cells: Vec<&Cell> = cells.into_iter().collect();
     let key = |cell: &'a Cell| (cell.query.as_str(), cell.setting());
-    let of = |engine| cells.clone().into_iter().filter(move |cell| cell.engine == engine);
+    let of = |engine| cells.iter().copied().filter(move |cell| cell.engine == engine);
     let ifile: HashMap<_, _> = of(Engine::Ifile).map(|cell| (key(cell), cell)).collect();
     of(Engine::Stock)
         .filter_map(|stock| Some(Pair { stock, ifile: ifile.get(&key(stock))? }))
@@ -81,12 +82,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new<'a>(cells: impl IntoIterator<Item = &'a Cell> + Clone) -> Self {
+    pub(crate) fn new<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
+        let cells: Vec<&Cell> = cells.into_iter().collect();
         let count = |engine| {
-            let of = cells.clone().into_iter().filter(|cell| cell.engine == engine);
+            let of = cells.iter().filter(|cell| cell.engine == engine);
             of.fold((0, 0), |(ok, all), cell| (ok + usize::from(is_ok(cell)), all + 1))
         };
-        let both = sums(&pairs(cells.clone()));
+        let both = sums(&pairs(cells.iter().copied()));
         Self { stock: count(Engine::Stock), ifile: count(Engine::Ifile), both }
     }
 

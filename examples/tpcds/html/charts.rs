@@ -134,13 +134,17 @@ pub(crate) fn map(pairs: &[Pair<'_>], settings: &[Setting]) -> String {
 /// Begins a part of the page that is there for one setting.
 fn begin(text: &mut String, setting: Setting, shown: Option<Setting>) {
     let hidden = if Some(setting) == shown { "" } else { " hidden" };
-    write!(text, "<div class=\"charts\" data-setting=\"{setting}\"{hidden}>\n").ok();
+    writeln!(text, "<div class=\"charts\" data-setting=\"{setting}\"{hidden}>").ok();
 }
 
 /// Bars per query, for each setting.
 pub(crate) fn by_query(cells: &[Cell], settings: &[Setting], shown: Option<Setting>) -> String {
-    let charts: [(&str, &str, fn(&Usage) -> u64); 2] = [
-        ("resident", "Growth of resident memory", |usage| usage.resident_growth_bytes),
+    let charts = [
+        (
+            "resident",
+            "Growth of resident memory",
+            (|usage| usage.resident_growth_bytes) as fn(&Usage) -> u64,
+        ),
         ("stored", "Written to disk by exchanges", |usage| usage.spill.stored_bytes),
     ];
     let mut text = "<section id=\"queries\"><h2>Query by query</h2><p>Largest first; the rest folds out below each \

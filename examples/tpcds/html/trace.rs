@@ -26,8 +26,12 @@ fn float(value: u64) -> f64 {
 
 /// Draws memory, scratch and rows; a chart without any line is left out.
 pub(crate) fn draw(id: &str, name: &str, trace: &Trace<'_>) -> Vec<(String, Option<String>)> {
-    let charts: [(&str, &str, fn(&Point) -> u64); 3] = [
-        ("reserved", "memory reserved in the pool", |point| point.reserved_bytes),
+    let charts = [
+        (
+            "reserved",
+            "memory reserved in the pool",
+            (|point| point.reserved_bytes) as fn(&Point) -> u64,
+        ),
         ("scratch", "scratch files on disk", |point| point.scratch_bytes),
         ("rows", "rows out of the exchanges", |point| point.rows),
     ];
