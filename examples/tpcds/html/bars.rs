@@ -92,7 +92,7 @@ fn add_row(body: &mut String, row: &Row, scale: &Scale, y: f64) {
     {
         match bar {
             Bar::Value(value) => {
-                let (end, text) = (scale.at(*value), number(*value));
+                let (end, text) = (scale.at(*value), number(*value).replace('<', "&lt;"));
                 let mark = if *value > 0.0 { "mark " } else { "" };
                 write!(
                     body,

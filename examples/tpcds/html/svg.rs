@@ -37,6 +37,8 @@ pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if value.fract() == 0.0 {
         format!("{value:.0}")
+    } else if size < 0.000_5 {
+        "<0.001".to_owned()
     } else if size < 0.095 {
         format!("{value:.3}")
     } else if size < 9.95 {
@@ -127,8 +129,8 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        let texts = [0.0, 0.0123, 1.234, 12.34, 99.0, 1_234.6].map(number);
-        assert_eq!(texts, ["0", "0.012", "1.23", "12.3", "99", "1235"]);
+        let texts = [0.0, 0.000_1, 0.0123, 1.234, 12.34, 99.0, 1_234.6].map(number);
+        assert_eq!(texts, ["0", "<0.001", "0.012", "1.23", "12.3", "99", "1235"]);
     }
 
     #[test]
