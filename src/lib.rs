@@ -31,6 +31,7 @@
 //! | [`wire`] | bounds-checked cursor, vints | - |
 //! | [`codec`] | codecs with reusable states | wire |
 //! | [`ifile`] | the container: segments, checksums, spill index | wire, codec |
+//! | [`map_status`] | sizes per partition, status tables, envelope | wire, codec |
 //! | [`block`] | rows of a batch to block bytes and back | wire, codec |
 //! | `memory` | the one reservation, and permits on it | - |
 //! | `scratch` | scratch files and runs of segments | memory, ifile, codec |
@@ -47,6 +48,7 @@ pub mod error;
 mod exchange;
 mod exec;
 pub mod ifile;
+pub mod map_status;
 mod memory;
 mod optimizer;
 mod partition;
