@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 use crate::block::why_not;
 use crate::config::IFileOptions;
 use crate::map_output::{
-    MapOutputOptions, MapTask, MapTaskMetrics, OutputName, OutputStore, WrittenOutput,
+    CommitStep, MapOutputOptions, MapTask, MapTaskMetrics, OutputName, OutputStore, WrittenOutput,
 };
 use crate::map_status::Location;
 
@@ -60,6 +60,7 @@ pub struct IFileShuffleWriterExec {
     partitioning: Partitioning,
     write: ShuffleWrite,
     options: IFileOptions,
+    store: OutputStore,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -112,7 +113,17 @@ impl IFileShuffleWriterExec {
         .with_scheduling_type(SchedulingType::Cooperative)
         .with_evaluation_type(EvaluationType::Eager);
         let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
-        Ok(Self { input, partitioning, write, options, properties, metrics })
+        let store = OutputStore::new(&write.directory).with_fsync(write.output.fsync);
+        Ok(Self { input, partitioning, write, options, store, properties, metrics })
+    }
+
+    /// The same; `observer` is called after each step of the commit, for traces and tests.
+    #[must_use]
+    pub fn with_commit_observer(
+        self,
+        observer: impl Fn(CommitStep) + Send + Sync + 'static,
+    ) -> Self {
+        Self { store: self.store.with_observer(observer), ..self }
     }
 
     /// The node that gives the rows.
@@ -132,7 +143,7 @@ impl IFileShuffleWriterExec {
 
     fn task(&self) -> MapTask {
         let write = &self.write;
-        let store = OutputStore::new(&write.directory).with_fsync(write.output.fsync);
+        let store = self.store.clone();
         let mut location = write.location.clone();
         if location.path.is_empty() {
             location.path = store.data_path(write.name).display().to_string().into();
@@ -241,7 +252,8 @@ impl ExecutionPlan for IFileShuffleWriterExec {
         );
         let input = children.swap_remove(0);
         let (partitioning, write) = (self.partitioning.clone(), self.write.clone());
-        Ok(Arc::new(Self::try_new(input, partitioning, write, self.options.clone())?))
+        let node = Self::try_new(input, partitioning, write, self.options.clone())?;
+        Ok(Arc::new(Self { store: self.store.clone(), ..node }))
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {

@@ -48,7 +48,7 @@
 //! | 96 | 4 | CRC of schema and page directory |
 //! | 100 | 24 | 0 |
 //! | 124 | 4 | CRC of bytes 0..124 |
-//! | 128 | | schema, as an Arrow IPC flatbuffer `Message` |
+//! | 128 | | schema, as the flatbuffer `Schema` of Arrow IPC |
 //! | then | 16 per page | page directory: `u64` offset of the page from the start of this layout, `u32` length, `u32` CRC |
 //! | then | | pages of 64 partitions, the last one of the rest: a `u32` count of segments per partition, then their entries |
 //!
