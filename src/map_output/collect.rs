@@ -20,7 +20,7 @@ use super::spill::Spills;
 use super::task::MapTaskMetrics;
 use super::writer::BlockBytes;
 use crate::block::{BlockEncoder, logical_bytes};
-use crate::codec::to_u64;
+use crate::codec::{to_u64, to_usize_limit};
 use crate::config::IFileOptions;
 use crate::memory::{Ledger, Permit, WORKING_SET_BYTES};
 use crate::partition::{Room, Routed, Router, Rows, Source, Stage};
@@ -378,7 +378,7 @@ impl Collector {
             self.encode(partition, batch)?;
         }
         drop(batches);
-        self.credit.move_from(&mut self.staged, bytes);
+        release(&mut self.staged, bytes, &self.shared.ledger);
         timer.done();
         Ok(())
     }
@@ -431,15 +431,18 @@ impl Collector {
             .await
             .map_err(|_| internal_datafusion_err!("the task that writes a run was cancelled"))?;
         blocks = returned;
-        written?;
         self.shared.metrics.spill_count.add(1);
+        self.shared.metrics.spilled_bytes.add(to_usize_limit(written?));
         let bytes = blocks.bytes;
-        self.shared.metrics.spilled_bytes.add(bytes);
         blocks.clear();
         self.blocks = blocks;
-        let mut freed = self.shared.ledger.empty();
-        freed.move_from(&mut self.held, bytes);
-        self.credit.merge(freed);
+        release(&mut self.held, bytes, &self.shared.ledger);
         Ok(())
     }
+}
+
+/// Gives `bytes` of a permit back to the pool.
+fn release(permit: &mut Permit, bytes: usize, ledger: &Arc<Ledger>) {
+    let mut freed = ledger.empty();
+    freed.move_from(permit, bytes);
 }

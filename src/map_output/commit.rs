@@ -420,8 +420,9 @@ impl OpenOutput {
         let name = source.name();
         let mut open = source.open()?;
         let trailer = read_trailer(open.as_mut(), &name)?;
-        let length = trailer.map_or(u64::MAX, |trailer| trailer.length);
-        let index = OutputIndex::open(open.as_mut(), source.layout(), partitions, &name, length)?;
+        let length = trailer.map_or(0, |trailer| trailer.length);
+        let known = trailer.map(|trailer| trailer.length);
+        let index = OutputIndex::open(open.as_mut(), source.layout(), partitions, &name, known)?;
         let head = index.head();
         if let Some(trailer) = trailer {
             let place = || Place { file: Some(Arc::clone(&name)), partition: None, offset: length };

@@ -87,11 +87,11 @@ impl Spills {
         Ok(OpenFile { file, name, sink, end: 0 })
     }
 
-    /// Writes a run: blocks by partition, ascending. Blocks the thread.
+    /// Writes a run: blocks by partition, ascending. Returns its bytes. Blocks the thread.
     pub(super) fn write<'b>(
         &mut self,
         partitions: impl Iterator<Item = (usize, Vec<BlockBytes<'b>>)>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut scratch = match self.scratch.take() {
             Some(scratch) => scratch,
             None => WriteScratch::new(SegmentOptions::new(Codec::None))?,
@@ -115,7 +115,8 @@ impl Spills {
         }
         let failed = |error: DataFusionError| error.context(format!("writing {}", open.name));
         open.sink.flush().map_err(|error| failed(error.into()))?;
-        self.bytes += open.end - start;
+        let bytes = open.end - start;
+        self.bytes += bytes;
         let (file, name) = (Arc::clone(&open.file), Arc::clone(&open.name));
         if file.path().is_some() {
             self.open = Some(open);
@@ -124,7 +125,7 @@ impl Spills {
         }
         self.scratch = Some(scratch);
         self.runs.push(SpilledRun { file, name, segments });
-        Ok(())
+        Ok(bytes)
     }
 
     /// Ends writing, and opens the runs for splicing.

@@ -148,12 +148,12 @@ impl MapTask {
             let collector = Collector::try_new(Arc::clone(&shared), partitions)?;
             tasks.push(SpawnedTask::spawn(collector.run(router, stream)));
         }
-        let mut collected = Vec::with_capacity(count);
-        for task in tasks {
+        // The first error drops, and so aborts, the others.
+        let joined = tasks.into_iter().map(|task| async move {
             let ended = task.join_unwind().await;
-            collected
-                .push(ended.map_err(|_| internal_datafusion_err!("a map task was cancelled"))??);
-        }
+            ended.map_err(|_| internal_datafusion_err!("a map task was cancelled"))?
+        });
+        let collected = futures::future::try_join_all(joined).await?;
         let metrics = self.metrics.clone();
         let ledger = Arc::clone(&shared.ledger);
         let written = SpawnedTask::spawn_blocking(move || {

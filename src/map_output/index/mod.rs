@@ -73,7 +73,7 @@ enum Body {
 
 impl OutputIndex {
     /// Reads what has to be known before any partition: for the paged layouts the head and the page directory, for
-    /// `tez` all of it. `partitions` is needed for `ballista`, whose offsets come first.
+    /// `tez` all of it, held against the length of the segments where that is known. `partitions` is needed for `ballista`, whose offsets come first.
     ///
     /// # Errors
     /// [`IFileError::Corrupt`] and those of the source.
@@ -82,7 +82,7 @@ impl OutputIndex {
         layout: IndexLayout,
         partitions: u32,
         file: &Arc<str>,
-        data_length: u64,
+        data_length: Option<u64>,
     ) -> Result<Self> {
         let len = source.index_len()?;
         let base = match layout {
@@ -126,7 +126,7 @@ impl OutputIndex {
         partitions: u32,
         file: &Arc<str>,
         len: u64,
-        data_length: u64,
+        data_length: Option<u64>,
     ) -> Result<Self> {
         let wanted = 24 * u64::from(partitions) + 8;
         if len != wanted {
@@ -137,8 +137,11 @@ impl OutputIndex {
         }
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
         source.read_index(0, &mut bytes)?;
-        let index = UncheckedIndex::parse(&bytes, Some(file))?.validate(data_length)?;
-        index.check_contiguous(data_length)?;
+        let index =
+            UncheckedIndex::parse(&bytes, Some(file))?.validate(data_length.unwrap_or(u64::MAX))?;
+        if let Some(length) = data_length {
+            index.check_contiguous(length)?;
+        }
         let body = Body::Tez { index, crc32: crc32fast::hash(&bytes) };
         Ok(Self { layout: IndexLayout::Tez, partitions, file: Arc::clone(file), body })
     }
