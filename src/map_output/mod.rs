@@ -90,6 +90,7 @@
 //!   task, partition and offset.
 //! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id.
 
+mod blocks;
 mod collect;
 mod commit;
 mod index;

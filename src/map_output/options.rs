@@ -11,8 +11,8 @@ pub struct MapOutputOptions {
     pub layout: IndexLayout,
     /// Whether files and directory are synchronized before the output counts as written.
     pub fsync: bool,
-    /// Bytes of rows that wait as Arrow arrays, however much memory there is: beyond it the largest partitions become
-    /// blocks. More makes larger blocks and costs fresh memory.
+    /// Bytes of rows that wait as Arrow arrays, however much memory there is: beyond it they become blocks, one per
+    /// partition. More makes larger blocks and costs fresh memory.
     pub staged_bytes: usize,
     /// Whether blocks of less than half of the batch size are joined when spilled segments are merged; costs decoding
     /// where blocks are otherwise spliced as they are.

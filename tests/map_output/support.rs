@@ -27,7 +27,10 @@ use datafusion_ifile::{
 /// Rows `from..to`: a number, and a text with nulls.
 pub(crate) fn rows(from: i64, to: i64) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(from..to));
-    let text = |n: i64| (n % 7 != 0).then(|| format!("{:x} of row {}", n.wrapping_mul(0x1234_5678_9abc_def1), n / 64));
+    let text = |n: i64| {
+        (n % 7 != 0)
+            .then(|| format!("{:x} of row {}", n.wrapping_mul(0x1234_5678_9abc_def1), n / 64))
+    };
     let texts: ArrayRef = Arc::new((from..to).map(text).collect::<StringArray>());
     RecordBatch::try_from_iter_with_nullable([("n", numbers, false), ("t", texts, true)]).unwrap()
 }
