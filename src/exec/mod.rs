@@ -6,6 +6,7 @@ mod proto;
 mod pushdown;
 mod run;
 mod shuffle_reader;
+mod shuffle_reading;
 mod shuffle_writer;
 
 pub use node::IFileRepartitionExec;

@@ -1,15 +1,9 @@
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_datafusion_err, internal_err, plan_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::make_cooperative;
@@ -17,23 +11,17 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, apply_expression_roots,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, SpillMetrics, Time,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, SpillMetrics,
 };
-use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SpillManager,
-};
-use futures::{StreamExt, TryStreamExt};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::StreamExt;
 
-use crate::block::logical_bytes;
+use super::shuffle_reading::Shared;
 use crate::config::IFileOptions;
-use crate::map_output::{ReadCounters, SegmentBatches, ShuffleRead, reads_by_segment};
+use crate::map_output::{ReadCounters, ShuffleRead};
 use crate::map_status::Placement;
-use crate::memory::{Ledger, Permit, Shares};
-
-/// Decoded bytes that are read at a time.
-const CHUNK_BYTES: usize = 1024 * 1024;
+use crate::memory::{Ledger, Shares};
 
 /// Reads partitions of map outputs.
 ///
@@ -205,214 +193,4 @@ fn counted(
     let polled =
         futures::stream::poll_fn(move |cx| baseline.record_poll(stream.poll_next_unpin(cx)));
     Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), polled))
-}
-
-/// What the streams of a partition share.
-#[derive(Clone)]
-struct Shared {
-    schema: SchemaRef,
-    placement: Placement,
-    buffer: usize,
-    batch_rows: usize,
-    ledger: Arc<Ledger>,
-    read_time: Time,
-    counters: ReadCounters,
-}
-
-impl Shared {
-    /// The rows of `reads`, one after another.
-    fn stream(&self, reads: Vec<ShuffleRead>, join: bool) -> SendableRecordBatchStream {
-        let state = Reading {
-            reads,
-            task: None,
-            ready: VecDeque::new(),
-            ended: false,
-            batch_rows: if join { self.batch_rows } else { 1 },
-            shared: self.clone(),
-        };
-        let batches = futures::stream::try_unfold(state, Reading::next);
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
-    }
-
-    /// The rows of `reads`, whose segments are sorted, merged.
-    fn merge(
-        self,
-        reads: Vec<ShuffleRead>,
-        order: LexOrdering,
-        context: Arc<TaskContext>,
-        baseline: BaselineMetrics,
-        spill_metrics: SpillMetrics,
-    ) -> SendableRecordBatchStream {
-        let schema = Arc::clone(&self.schema);
-        let stream = futures::stream::once(async move {
-            let partitions = self.placement.count;
-            let listed = SpawnedTask::spawn_blocking(move || reads_by_segment(&reads, partitions));
-            let segments = listed.join_unwind().await.map_err(|_| {
-                internal_datafusion_err!("the task that reads indexes was cancelled")
-            })??;
-            let streams = segments.into_iter().map(|read| self.stream(vec![read], false));
-            let schema = Arc::clone(&self.schema);
-            let reservation = MemoryConsumer::new("IFileShuffleReaderExec[Merge]");
-            let spills =
-                SpillManager::new(context.runtime_env(), spill_metrics, Arc::clone(&schema));
-            StreamingMergeBuilder::new()
-                .with_streams(streams.collect())
-                .with_schema(schema)
-                .with_expressions(&order)
-                .with_metrics(baseline)
-                .with_batch_size(self.batch_rows)
-                .with_reservation(reservation.register(context.memory_pool()))
-                .with_spill_manager(spills)
-                .build()
-        });
-        Box::pin(RecordBatchStreamAdapter::new(schema, Box::pin(stream.try_flatten())))
-    }
-}
-
-type Read = (Reader, Result<Vec<(RecordBatch, Permit)>>);
-
-/// A stream of batches; the next ones are read while these are worked on.
-struct Reading {
-    shared: Shared,
-    reads: Vec<ShuffleRead>,
-    task: Option<SpawnedTask<Read>>,
-    ready: VecDeque<(RecordBatch, Permit)>,
-    ended: bool,
-    batch_rows: usize,
-}
-
-impl Reading {
-    async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
-        loop {
-            if let Some((batch, permit)) = self.ready.pop_front() {
-                drop(permit);
-                return Ok(Some((batch, self)));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            let task = match self.task.take() {
-                Some(task) => task,
-                None => {
-                    let reads = std::mem::take(&mut self.reads);
-                    Reader::try_new(&self.shared, reads, self.batch_rows)?.spawn()
-                }
-            };
-            let read = task.join_unwind().await;
-            let (reader, batches) =
-                read.map_err(|_| internal_datafusion_err!("the task that reads was cancelled"))?;
-            self.ready = batches?.into();
-            self.ended = reader.ended;
-            if !reader.ended {
-                self.task = Some(reader.spawn());
-            }
-        }
-    }
-}
-
-/// Reads and joins blocks, on a blocking thread.
-struct Reader {
-    batches: SegmentBatches,
-    shared: Shared,
-    batch_rows: usize,
-    /// Small blocks on their way to a batch.
-    pending: Vec<RecordBatch>,
-    pending_rows: usize,
-    /// What is held between calls.
-    held: Permit,
-    ended: bool,
-}
-
-impl Reader {
-    fn try_new(shared: &Shared, reads: Vec<ShuffleRead>, batch_rows: usize) -> Result<Self> {
-        let (schema, counters) = (Arc::clone(&shared.schema), shared.counters.clone());
-        Ok(Self {
-            batches: SegmentBatches::try_new(
-                schema,
-                shared.placement,
-                reads,
-                shared.buffer,
-                counters,
-            )?,
-            batch_rows,
-            pending: Vec::new(),
-            pending_rows: 0,
-            held: shared.ledger.empty(),
-            ended: false,
-            shared: shared.clone(),
-        })
-    }
-
-    fn spawn(mut self) -> SpawnedTask<Read> {
-        SpawnedTask::spawn_blocking(move || {
-            let timer = self.shared.read_time.clone();
-            let timer = timer.timer();
-            let read = self.read();
-            timer.done();
-            (self, read)
-        })
-    }
-
-    /// Some batches, at least one unless this is the end.
-    fn read(&mut self) -> Result<Vec<(RecordBatch, Permit)>> {
-        let mut ready = Vec::new();
-        let mut bytes = 0;
-        while bytes < CHUNK_BYTES || ready.is_empty() {
-            let batch = self.batches.next_batch()?;
-            let ended = batch.is_none();
-            let (from, rows) = (ready.len(), self.shared.batch_rows);
-            match batch {
-                Some(batch) if 2 * batch.num_rows() >= self.batch_rows => {
-                    // A block may have more rows than a batch of this session.
-                    let mut start = 0;
-                    while start < batch.num_rows() {
-                        let len = rows.min(batch.num_rows() - start);
-                        self.hand_over(batch.slice(start, len), &mut ready);
-                        start += len;
-                    }
-                }
-                Some(batch) => {
-                    if self.pending_rows + batch.num_rows() > self.batch_rows {
-                        self.join(&mut ready)?;
-                    }
-                    self.pending_rows += batch.num_rows();
-                    self.pending.push(batch);
-                }
-                None => self.join(&mut ready)?,
-            }
-            let new = ready.iter().skip(from);
-            bytes += new.map(|(_, permit): &(RecordBatch, Permit)| permit.bytes()).sum::<usize>();
-            if ended {
-                self.ended = true;
-                break;
-            }
-        }
-        let held = self.batches.held_bytes();
-        if held > self.held.bytes() {
-            self.held.merge(self.shared.ledger.force(held - self.held.bytes()));
-        }
-        Ok(ready)
-    }
-
-    /// Joins the pending blocks; they stay apart where dictionary keys or offsets would overflow.
-    fn join(&mut self, ready: &mut Vec<(RecordBatch, Permit)>) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        self.pending_rows = 0;
-        if pending.is_empty() {
-            return Ok(());
-        }
-        match concat_batches(&self.shared.schema, &pending) {
-            Ok(batch) => self.hand_over(batch, ready),
-            Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_)) => {
-                pending.into_iter().for_each(|batch| self.hand_over(batch, ready));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    fn hand_over(&self, batch: RecordBatch, ready: &mut Vec<(RecordBatch, Permit)>) {
-        let permit = self.shared.ledger.force(logical_bytes(&batch, 0, batch.num_rows()));
-        ready.push((batch, permit));
-    }
 }

@@ -66,10 +66,7 @@ impl Blocks {
             self.chunks.push(Vec::with_capacity(CHUNK_BYTES));
         }
         let number = self.chunks.len().saturating_sub(1);
-        let chunk = match self.chunks.get_mut(number) {
-            Some(chunk) => chunk,
-            None => unreachable!("there is a chunk"),
-        };
+        let Some(chunk) = self.chunks.get_mut(number) else { unreachable!("there is a chunk") };
         (number, chunk)
     }
 

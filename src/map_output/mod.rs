@@ -94,6 +94,8 @@ mod blocks;
 mod collect;
 mod commit;
 mod index;
+mod join;
+mod open;
 mod options;
 mod reader;
 mod segment;

@@ -9,8 +9,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::metrics::Count;
 
-use super::commit::OpenOutput;
 use super::index::IndexLayout;
+use super::open::OpenOutput;
 use super::segment::{StoredSegment, segment_crc};
 use super::source::{OpenSegments, SegmentSource};
 use crate::block::{BlockDecoder, DecodeLimits, schema_fingerprint};

@@ -14,8 +14,10 @@ use datafusion::physical_plan::metrics::{
 use parking_lot::Mutex;
 
 use super::collect::{Collected, Collector, Shared};
-use super::commit::{Committed, OpenOutput, OutputName, OutputStore};
+use super::commit::{Committed, OutputName, OutputStore};
 use super::index::OutputHead;
+use super::join::Joiner;
+use super::open::OpenOutput;
 use super::options::MapOutputOptions;
 use super::segment::{StoredSegment, composed_crc};
 use super::spill::Spills;
@@ -159,7 +161,7 @@ impl MapTask {
         let written = SpawnedTask::spawn_blocking(move || {
             let time = self.metrics.write_time.clone();
             let timer = time.timer();
-            let written = self.write(&shared, collected);
+            let written = self.write(&shared, &collected);
             timer.done();
             written
         });
@@ -173,7 +175,7 @@ impl MapTask {
     }
 
     /// Writes and commits what was collected. Blocks the thread.
-    fn write(self, shared: &Shared, collected: Vec<Collected>) -> Result<WrittenOutput> {
+    fn write(self, shared: &Shared, collected: &[Collected]) -> Result<WrittenOutput> {
         let partitions = self.partitioning.partition_count();
         let attempt_id = fresh_attempt_id(self.name, self.attempt);
         let (disk, owner) = {
@@ -188,7 +190,7 @@ impl MapTask {
         let mut joiner = Joiner::new(&self, shared)?;
         let first_run = u32::try_from(readers.len()).unwrap_or(u32::MAX);
         for partition in 0..partitions {
-            if joiner.join(partition, &mut readers, &collected, &mut writer)? {
+            if joiner.join(partition, &mut readers, collected, &mut writer)? {
                 continue;
             }
             for reader in &mut readers {
@@ -197,7 +199,7 @@ impl MapTask {
                 }
             }
             if self.sorted {
-                for (run, input) in (first_run..).zip(&collected) {
+                for (run, input) in (first_run..).zip(collected) {
                     let blocks: Vec<_> = input.blocks.of(partition).collect();
                     writer.blocks(partition, run, &blocks)?;
                 }
@@ -224,8 +226,8 @@ impl MapTask {
         };
         let (committed, segments) = writer.finish(self.output.layout, head)?;
         let status = if committed.ours {
-            let rows = sums(&collected, partitions, |input| &input.rows);
-            let memory = sums(&collected, partitions, |input| &input.memory_bytes);
+            let rows = sums(collected, partitions, |input| &input.rows);
+            let memory = sums(collected, partitions, |input| &input.memory_bytes);
             self.status(attempt_id, &segments, Some(rows), Some(memory))
         } else {
             self.status_in_place(&committed, partitions)?
@@ -313,97 +315,4 @@ fn fresh_attempt_id(name: OutputName, attempt: u32) -> AttemptId {
     let mut id = [0; 16];
     id.iter_mut().zip(high.into_iter().chain(low)).for_each(|(slot, byte)| *slot = byte);
     AttemptId(id)
-}
-
-/// Joins small blocks of a partition where the option asks for it.
-struct Joiner {
-    decoder: Option<crate::block::BlockDecoder>,
-    encoder: Option<crate::block::BlockEncoder>,
-    schema: SchemaRef,
-    block_rows: usize,
-    run: u32,
-}
-
-impl Joiner {
-    fn new(task: &MapTask, shared: &Shared) -> Result<Self> {
-        let schema = Arc::clone(&task.schema);
-        let on = task.output.join_small_blocks && !task.sorted;
-        let limits = crate::block::DecodeLimits::default();
-        Ok(Self {
-            decoder: on
-                .then(|| crate::block::BlockDecoder::try_new(Arc::clone(&schema), limits))
-                .transpose()?,
-            encoder: on
-                .then(|| {
-                    crate::block::BlockEncoder::try_new(Arc::clone(&schema), task.options.codec)
-                })
-                .transpose()?,
-            schema,
-            block_rows: shared.block_rows,
-            run: 0,
-        })
-    }
-
-    /// Writes `partition` as one segment of joined blocks, where that is asked for and there is something to join.
-    fn join(
-        &mut self,
-        partition: usize,
-        readers: &mut [super::spill::RunReader],
-        collected: &[Collected],
-        writer: &mut OutputWriter,
-    ) -> Result<bool> {
-        use super::writer::BlockBytes;
-        let (Some(decoder), Some(encoder)) = (&mut self.decoder, &mut self.encoder) else {
-            return Ok(false);
-        };
-        let mut held: Vec<(Vec<u8>, usize)> = Vec::new();
-        let mut batches = Vec::new();
-        let mut rows = 0;
-        let mut take = |bytes: &[u8], block_rows: usize| -> Result<()> {
-            if 2 * block_rows >= self.block_rows {
-                held.push((bytes.to_vec(), block_rows));
-                return Ok(());
-            }
-            let batch = decoder.decode(bytes)?;
-            rows += batch.num_rows();
-            batches.push(batch);
-            if rows >= self.block_rows {
-                rows = 0;
-                held.push(joined(encoder, &self.schema, &std::mem::take(&mut batches))?);
-            }
-            Ok(())
-        };
-        for reader in readers {
-            let Some(segment) = reader.next_of(partition) else { continue };
-            let bytes = reader.read(&segment)?;
-            let options = crate::ifile::ReadOptions::new(crate::codec::Codec::None);
-            let lengths = crate::ifile::Lengths::both(segment.raw, segment.stored);
-            let mut records = crate::ifile::SegmentSlice::open(&bytes, lengths, options)?;
-            while let Some(record) = records.next_record()? {
-                let rows = crate::block::BlockHeader::parse(record.value)?.rows;
-                take(record.value, usize::try_from(rows).unwrap_or(usize::MAX))?;
-            }
-        }
-        for block in collected.iter().flat_map(|input| input.blocks.of(partition)) {
-            take(block.bytes, block.rows)?;
-        }
-        if !batches.is_empty() {
-            held.push(joined(encoder, &self.schema, &batches)?);
-        }
-        let blocks: Vec<BlockBytes<'_>> =
-            held.iter().map(|(bytes, rows)| BlockBytes { bytes, rows: *rows }).collect();
-        writer.blocks(partition, self.run, &blocks)?;
-        Ok(true)
-    }
-}
-
-fn joined(
-    encoder: &mut crate::block::BlockEncoder,
-    schema: &SchemaRef,
-    batches: &[arrow::array::RecordBatch],
-) -> Result<(Vec<u8>, usize)> {
-    let batch = arrow::compute::concat_batches(schema, batches)?;
-    let mut bytes = Vec::new();
-    encoder.encode(&batch, 0, batch.num_rows(), &mut bytes)?;
-    Ok((bytes, batch.num_rows()))
 }

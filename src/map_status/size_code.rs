@@ -14,6 +14,12 @@ const BIN_SHIFT: u32 = 48;
 /// What the bin of 1 has there, less a power of two.
 const BIN_BIAS: u64 = 1022 << 4;
 
+/// For values below 2^36.
+#[allow(clippy::cast_possible_truncation, reason = "callers have smaller values")]
+const fn low_u64(value: u128) -> u64 {
+    value as u64
+}
+
 /// The largest size of each code: `floor(1.1^code)`, in fixed point with 80 fractional bits, whose error after 255
 /// steps is far below the distance of any power to the next integer.
 pub(super) const LARGEST: [u64; 256] = largest();
@@ -28,11 +34,7 @@ const THRESHOLD: [u64; 256] = {
 /// The code of the smallest size of every bin.
 const FIRST_CODE: [u8; ALL_BINS] = first_codes();
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::indexing_slicing,
-    reason = "evaluated when compiled: 1.1^255 is below 2^36"
-)]
+#[expect(clippy::indexing_slicing, reason = "evaluated when compiled")]
 const fn largest() -> [u64; 256] {
     let mut table = [0; 256];
     let mut power: u128 = 1 << 80;
@@ -42,7 +44,7 @@ const fn largest() -> [u64; 256] {
     while code < 255 {
         code += 1;
         power = power * 11 / 10;
-        table[code] = (power >> 80) as u64;
+        table[code] = low_u64(power >> 80);
     }
     table
 }
@@ -71,7 +73,7 @@ const fn first_codes() -> [u8; ALL_BINS] {
         let (exponent, mantissa) = (bin / BINS - 1, bin % BINS);
         let smallest = (((BINS + mantissa) as u128) << exponent) >> 4;
         // Past the last code all bins are alike; the walk over the codes is spared.
-        table[bin] = if exponent > 36 { 255 } else { slow_code(smallest as u64) };
+        table[bin] = if exponent > 36 { 255 } else { slow_code(low_u64(smallest)) };
         bin += 1;
     }
     table

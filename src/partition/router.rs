@@ -102,7 +102,7 @@ impl Router {
             Scheme::Ordinal { next } => {
                 self.ids.clear();
                 for _ in 0..batch.num_rows() {
-                    self.ids.push(to_u32(*next));
+                    self.ids.push(u32::try_from(*next).unwrap_or(u32::MAX));
                     *next = if *next + 1 == self.partitions { 0 } else { *next + 1 };
                 }
             }

@@ -68,7 +68,7 @@ fn kill_at(directory: &Path, step: usize, epoch: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_attempt_leaves_a_valid_pair_or_none() {
-    for step in 0..STEPS.len() {
+    for (step, killed_after) in STEPS.into_iter().enumerate() {
         for before in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path();
@@ -77,13 +77,13 @@ async fn a_killed_attempt_leaves_a_valid_pair_or_none() {
             }
             kill_at(path, step, 2);
             let there = store(path).exists(NAME).unwrap();
-            let old_stays = before && STEPS[step] != CommitStep::OldIndexUnlinked && step < 4;
-            let done = STEPS[step] == CommitStep::IndexRenamed;
+            let old_stays = before && killed_after != CommitStep::OldIndexUnlinked && step < 4;
+            let done = killed_after == CommitStep::IndexRenamed;
             assert_eq!(
                 there,
                 old_stays || done,
                 "killed after {:?}, before: {before}",
-                STEPS[step]
+                killed_after
             );
             // The next attempt is not in the way of what is left, and takes it away.
             let next = attempt(path, 2, None).await;

@@ -69,8 +69,9 @@ async fn round_robin_places_rows_by_ordinal_and_ranges_by_split_points() {
         let write_to = write_to(directory.path(), map as u64, IndexLayout::IFile);
         let round_robin = Partitioning::RoundRobinBatch(7);
         let written = write(input(1000, 1, step), round_robin, write_to, &context).await;
-        let parts =
-            read(&written.status, reads(&[written.status.clone()]), &context).await.unwrap();
+        let parts = read(&written.status, reads(std::slice::from_ref(&written.status)), &context)
+            .await
+            .unwrap();
         let parts: Vec<Vec<i64>> = parts.iter().map(|part| numbers(part)).collect();
         for (partition, part) in parts.iter().enumerate() {
             assert!(part.iter().all(|n| *n as usize % 7 == partition));
@@ -82,7 +83,9 @@ async fn round_robin_places_rows_by_ordinal_and_ranges_by_split_points() {
     let range = RangePartitioning::try_new(order(), points.to_vec()).unwrap();
     let write_to = write_to(directory.path(), 9, IndexLayout::IFile);
     let written = write(input(1000, 1, 50), Partitioning::Range(range), write_to, &context).await;
-    let parts = read(&written.status, reads(&[written.status.clone()]), &context).await.unwrap();
+    let parts = read(&written.status, reads(std::slice::from_ref(&written.status)), &context)
+        .await
+        .unwrap();
     assert_eq!(numbers(&parts[1]), (250..600).collect::<Vec<_>>());
     assert_all_rows(&parts, 1000);
 }
@@ -123,8 +126,9 @@ async fn an_input_without_rows_is_an_output_without_segments() {
         let write_to = write_to(directory.path(), map as u64, layout);
         let written = write(input(0, 2, 10), hash(5), write_to, &context).await;
         assert_eq!((written.number("data_bytes"), written.number("segments")), (0, 0));
-        let parts =
-            read(&written.status, reads(&[written.status.clone()]), &context).await.unwrap();
+        let parts = read(&written.status, reads(std::slice::from_ref(&written.status)), &context)
+            .await
+            .unwrap();
         assert_all_rows(&parts, 0);
     }
 }

@@ -48,9 +48,12 @@ async fn a_later_epoch_replaces_and_the_same_one_is_discarded() {
     let third = write(input(500, 1, 10), hash(3), write_to, &context).await;
     assert!(third.committed() && third.status.attempt_id != first.status.attempt_id);
     // A reader that was told of the first attempt is told that it is gone.
-    let error = read(&first.status, reads(&[first.status.clone()]), &context).await.unwrap_err();
+    let error = read(&first.status, reads(std::slice::from_ref(&first.status)), &context)
+        .await
+        .unwrap_err();
     assert!(lost(&error).to_string_cause().contains("attempt id"), "{error}");
-    let parts = read(&third.status, reads(&[third.status.clone()]), &context).await.unwrap();
+    let parts =
+        read(&third.status, reads(std::slice::from_ref(&third.status)), &context).await.unwrap();
     assert_all_rows(&parts, 500);
 }
 
