@@ -38,7 +38,7 @@
 //! | `partition` | rows to partitions, staged rows | block, codec |
 //! | `exchange` | producers, lanes, pressure, consumers | block, memory, partition, scratch |
 //! | [`map_output`] | files of map tasks: collect, write, commit, read | codec, wire, ifile, block, map_status, memory, partition |
-//! | `exec` | the plan nodes and their protobuf form | exchange, map_output, map_status, memory |
+//! | `exec` | the plan nodes and their protobuf form | exchange, block, map_output, map_status, memory |
 //! | `optimizer` | one rule per file | exec, block |
 //! | `session` | switches it on | optimizer |
 
