@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -18,7 +16,7 @@ use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::TryStreamExt;
 
-use crate::block::logical_bytes;
+use crate::block::{BlockDecoder, BlockHeader, BlockResult, Joined, logical_bytes};
 use crate::map_output::{ReadCounters, SegmentBatches, ShuffleRead, reads_by_segment};
 use crate::map_status::Placement;
 use crate::memory::{Ledger, Permit};
@@ -134,9 +132,7 @@ struct Reader {
     batches: SegmentBatches,
     shared: Shared,
     batch_rows: usize,
-    /// Small blocks on their way to a batch.
-    pending: Vec<RecordBatch>,
-    pending_rows: usize,
+    joining: Joining,
     /// What is held between calls.
     held: Permit,
     ended: bool,
@@ -154,8 +150,7 @@ impl Reader {
                 counters,
             )?,
             batch_rows,
-            pending: Vec::new(),
-            pending_rows: 0,
+            joining: Joining { schema: Arc::clone(&shared.schema), joined: None, rows: 0, room: 0 },
             held: shared.ledger.empty(),
             ended: false,
             shared: shared.clone(),
@@ -177,32 +172,25 @@ impl Reader {
         let mut ready = Vec::new();
         let mut bytes = 0;
         while bytes < CHUNK_BYTES || ready.is_empty() {
-            let batch = self.batches.next_batch()?;
-            let ended = batch.is_none();
-            let (from, rows) = (ready.len(), self.shared.batch_rows);
-            match batch {
-                Some(batch) if 2 * batch.num_rows() >= self.batch_rows => {
-                    // A block may have more rows than a batch of this session.
-                    let mut start = 0;
-                    while start < batch.num_rows() {
-                        let len = rows.min(batch.num_rows() - start);
-                        self.hand_over(batch.slice(start, len), &mut ready);
-                        start += len;
-                    }
-                }
-                Some(batch) => {
-                    if self.pending_rows + batch.num_rows() > self.batch_rows {
-                        self.join(&mut ready)?;
-                    }
-                    self.pending_rows += batch.num_rows();
-                    self.pending.push(batch);
-                }
-                None => self.join(&mut ready)?,
+            let mut whole = Vec::new();
+            let (joining, batch_rows) = (&mut self.joining, self.batch_rows);
+            joining.room = self.batches.rows_ahead(batch_rows);
+            let block = self.batches.next_block(&mut |decoder, block| {
+                joining.take(decoder, block, batch_rows, &mut whole)
+            })?;
+            self.ended = block.is_none();
+            if self.ended {
+                self.joining.finish(&mut whole)?;
             }
-            let new = ready.iter().skip(from);
-            bytes += new.map(|(_, permit): &(RecordBatch, Permit)| permit.bytes()).sum::<usize>();
-            if ended {
-                self.ended = true;
+            for batch in whole {
+                // A block may have more rows than a batch of this session.
+                let most = self.shared.batch_rows;
+                for start in (0..batch.num_rows()).step_by(most) {
+                    let part = batch.slice(start, most.min(batch.num_rows() - start));
+                    bytes += self.hand_over(part, &mut ready);
+                }
+            }
+            if self.ended {
                 break;
             }
         }
@@ -213,25 +201,52 @@ impl Reader {
         Ok(ready)
     }
 
-    /// Joins the pending blocks; they stay apart where dictionary keys or offsets would overflow.
-    fn join(&mut self, ready: &mut Vec<(RecordBatch, Permit)>) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        self.pending_rows = 0;
-        if pending.is_empty() {
+    /// Returns the bytes of the batch.
+    fn hand_over(&self, batch: RecordBatch, ready: &mut Vec<(RecordBatch, Permit)>) -> usize {
+        let bytes = logical_bytes(&batch, 0, batch.num_rows());
+        ready.push((batch, self.shared.ledger.force(bytes)));
+        bytes
+    }
+}
+
+/// Small blocks on their way to a batch: their rows are decoded straight into it.
+struct Joining {
+    schema: SchemaRef,
+    joined: Option<Joined>,
+    rows: usize,
+    /// Rows that the next batch gets room for.
+    room: usize,
+}
+
+impl Joining {
+    /// Decodes a block: on its own if it has half of a batch's rows, else into the batch that is being filled. Batches that
+    /// are complete go to `whole`.
+    fn take(
+        &mut self,
+        decoder: &mut BlockDecoder,
+        block: &[u8],
+        batch_rows: usize,
+        whole: &mut Vec<RecordBatch>,
+    ) -> BlockResult<()> {
+        let rows = usize::try_from(BlockHeader::parse(block)?.rows).unwrap_or(usize::MAX);
+        if rows >= batch_rows.div_ceil(2) {
+            whole.push(decoder.decode(block)?);
             return Ok(());
         }
-        match concat_batches(&self.shared.schema, &pending) {
-            Ok(batch) => self.hand_over(batch, ready),
-            Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_)) => {
-                pending.into_iter().for_each(|batch| self.hand_over(batch, ready));
-            }
-            Err(error) => return Err(error.into()),
+        if self.rows + rows > batch_rows {
+            self.finish(whole)?;
         }
+        let joined = self.joined.get_or_insert_with(|| Joined::new(&self.schema, self.room));
+        decoder.decode_into(block, joined)?;
+        self.rows += rows;
         Ok(())
     }
 
-    fn hand_over(&self, batch: RecordBatch, ready: &mut Vec<(RecordBatch, Permit)>) {
-        let permit = self.shared.ledger.force(logical_bytes(&batch, 0, batch.num_rows()));
-        ready.push((batch, permit));
+    fn finish(&mut self, whole: &mut Vec<RecordBatch>) -> BlockResult<()> {
+        self.rows = 0;
+        if let Some(joined) = self.joined.take() {
+            whole.extend(joined.finish()?);
+        }
+        Ok(())
     }
 }

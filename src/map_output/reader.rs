@@ -13,7 +13,7 @@ use super::index::IndexLayout;
 use super::open::OpenOutput;
 use super::segment::{StoredSegment, segment_crc};
 use super::source::{OpenSegments, SegmentSource};
-use crate::block::{BlockDecoder, DecodeLimits, schema_fingerprint};
+use crate::block::{BlockDecoder, BlockHeader, BlockResult, DecodeLimits, schema_fingerprint};
 use crate::codec::{Codec, to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, LostOutput, Place, Result};
 use crate::ifile::{Lengths, ReadOptions, ReadScratch, SegmentReader};
@@ -182,11 +182,41 @@ impl SegmentBatches {
         reader + self.scratch.held_bytes() + self.decoder.held_bytes()
     }
 
+    /// Rows of the open output that are still to come, at most `most`; `most` where that is not known.
+    pub(crate) fn rows_ahead(&self, most: usize) -> usize {
+        let Some(current) = self.current.as_ref().filter(|current| current.exact) else {
+            return most;
+        };
+        let open = match &current.state {
+            State::Within { segment, rows, .. } => segment.rows.saturating_sub(*rows),
+            _ => 0,
+        };
+        let mut ahead = open;
+        for (_, segment) in &current.segments {
+            if ahead >= to_u64(most) {
+                return most;
+            }
+            ahead = ahead.saturating_add(segment.rows);
+        }
+        to_usize_limit(ahead).min(most)
+    }
+
     /// The rows of the next block; `None` after the last, when all checksums have been compared.
     ///
     /// # Errors
     /// [`IFileError::LostOutput`] for whatever is wrong with a map output. The reader is of no use after that.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.next_block(&mut |decoder, block| decoder.decode(block))
+    }
+
+    /// Gives the next block to `take`; `None` after the last.
+    ///
+    /// # Errors
+    /// As [`SegmentBatches::next_batch`]; what `take` refuses is a fault of the block.
+    pub(crate) fn next_block<T>(
+        &mut self,
+        take: &mut dyn FnMut(&mut BlockDecoder, &[u8]) -> BlockResult<T>,
+    ) -> Result<Option<T>> {
         loop {
             let Some(mut current) = self.current.take() else {
                 let Some(read) = self.reads.pop_front() else { return Ok(None) };
@@ -202,7 +232,7 @@ impl SegmentBatches {
                     }
                 },
                 State::Within { reader, partition, segment, rows } => {
-                    self.step(&mut current, reader, partition, segment, rows)?
+                    self.step(&mut current, reader, partition, segment, rows, take)?
                 }
                 State::Failed => return Err(IFileError::Usage("read on after a fault")),
             };
@@ -301,25 +331,28 @@ impl SegmentBatches {
     }
 
     /// The next block of a segment, or its end.
-    fn step(
+    fn step<T>(
         &mut self,
         current: &mut Current,
         mut reader: Box<SegmentReader<RangeReader>>,
         partition: u32,
         segment: StoredSegment,
         rows: u64,
-    ) -> Result<Option<RecordBatch>> {
+        take: &mut dyn FnMut(&mut BlockDecoder, &[u8]) -> BlockResult<T>,
+    ) -> Result<Option<T>> {
         let offset = segment.offset.saturating_add(reader.position());
         let record = reader.next_record();
         let record = record.map_err(|error| failed(current, partition, offset, error))?;
         if let Some(record) = record {
-            let decoded = self.decoder.decode(record.value);
+            let header = BlockHeader::parse(record.value);
+            let taken =
+                header.and_then(|header| Ok((header, take(&mut self.decoder, record.value)?)));
             let place =
                 Place { file: Some(Arc::clone(&current.name)), partition: Some(partition), offset };
-            let batch = decoded.map_err(|error| lost(current.map_id, place, error))?;
-            let rows = rows + to_u64(batch.num_rows());
+            let (header, taken) = taken.map_err(|error| lost(current.map_id, place, error))?;
+            let rows = rows + u64::from(header.rows);
             current.state = State::Within { reader, partition, segment, rows };
-            return Ok(Some(batch));
+            return Ok(Some(taken));
         }
         let fault = |fault| {
             let place = Place {
