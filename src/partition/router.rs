@@ -33,11 +33,20 @@ pub(crate) struct Router {
 }
 
 enum Scheme {
-    Hash { keys: Vec<Arc<dyn PhysicalExpr>>, modulo: Modulo },
-    RoundRobin { next: usize },
+    Hash {
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        modulo: Modulo,
+    },
+    RoundRobin {
+        next: usize,
+    },
     /// One row after another in turn.
-    Ordinal { next: usize },
-    Range { placement: RangeExpr },
+    Ordinal {
+        next: usize,
+    },
+    Range {
+        placement: RangeExpr,
+    },
     Single,
 }
 
