@@ -29,6 +29,9 @@ use crate::partition::{Routed, Router, Source};
 /// Logical bytes of rows that are grouped at once.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
+/// Blocks are a quarter of their rows or less; where they are not, they are charged once they are there.
+const BLOCK_SHARE: usize = 4;
+
 /// Least bytes of blocks that are worth a run, unless nothing else is left.
 const LEAST_RUN_BYTES: usize = 256 * 1024;
 
@@ -152,11 +155,12 @@ impl Collector {
         batch: &RecordBatch,
         bytes: usize,
     ) -> Result<()> {
-        if self.staged.bytes() + bytes > self.shared.staged_bytes {
+        if self.staged.bytes() / (BLOCK_SHARE + 1) * BLOCK_SHARE + bytes > self.shared.staged_bytes
+        {
             self.encode_waiting()?;
         }
-        // Ids, row numbers and runs are beside the rows.
-        let wanted = bytes + 16 * batch.num_rows();
+        // Ids, row numbers and runs are beside the rows; so are the blocks that they become, until they are released.
+        let wanted = bytes + bytes / BLOCK_SHARE + 16 * batch.num_rows();
         let permit = self.reserve(wanted).await?;
         self.staged.merge(permit);
         let timer = self.shared.metrics.repartition_time.timer();
