@@ -31,12 +31,14 @@
 //! | [`wire`] | bounds-checked cursor, vints | - |
 //! | [`codec`] | codecs with reusable states | wire |
 //! | [`ifile`] | the container: segments, checksums, spill index | wire, codec |
+//! | [`map_status`] | sizes per partition, status tables, envelope | wire, codec |
 //! | [`block`] | rows of a batch to block bytes and back | wire, codec |
 //! | `memory` | the one reservation, and permits on it | - |
 //! | `scratch` | scratch files and runs of segments | memory, ifile, codec |
 //! | `partition` | rows to partitions, staged rows | block, codec |
 //! | `exchange` | producers, lanes, pressure, consumers | block, memory, partition, scratch |
-//! | `exec` | the plan node and its protobuf form | exchange |
+//! | [`map_output`] | files of map tasks: collect, write, commit, read | codec, wire, ifile, block, map_status, memory, partition |
+//! | `exec` | the plan nodes and their protobuf form | exchange, block, map_output, map_status, memory |
 //! | `optimizer` | one rule per file | exec, block |
 //! | `session` | switches it on | optimizer |
 
@@ -47,6 +49,8 @@ pub mod error;
 mod exchange;
 mod exec;
 pub mod ifile;
+pub mod map_output;
+pub mod map_status;
 mod memory;
 mod optimizer;
 mod partition;
@@ -56,10 +60,12 @@ pub mod wire;
 
 pub use codec::Codec;
 pub use config::IFileOptions;
-pub use error::{IFileError, Result};
+pub use error::{IFileError, LostOutput, Result};
 #[cfg(feature = "proto")]
 pub use exec::IFilePhysicalCodec;
-pub use exec::IFileRepartitionExec;
+pub use exec::{
+    IFileRepartitionExec, IFileShuffleReaderExec, IFileShuffleWriterExec, ShuffleWrite,
+};
 pub use optimizer::{ReplaceRepartition, why_not};
 pub use partition::BlockPartitioner;
 pub use session::SessionStateBuilderExt;

@@ -56,6 +56,17 @@ pub struct Corruption {
     pub place: Place,
 }
 
+/// A map output that is missing, damaged, or not what the plan expects: its map task has to run again.
+#[derive(Debug)]
+pub struct LostOutput {
+    /// The map task.
+    pub map_id: u64,
+    /// File, partition where the read was for one, and offset.
+    pub place: Place,
+    /// What is wrong.
+    pub cause: Box<dyn std::error::Error + Send + Sync>,
+}
+
 /// Error of this crate.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -96,6 +107,8 @@ pub enum IFileError {
         /// What the codec says.
         detail: String,
     },
+    /// A map output cannot be read.
+    LostOutput(Box<LostOutput>),
 }
 
 impl IFileError {
@@ -119,6 +132,7 @@ impl IFileError {
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Self::Corrupt(corruption) => Some(&corruption.fault),
+            Self::LostOutput(lost) => lost.cause.downcast_ref::<Self>().and_then(Self::fault),
             _ => None,
         }
     }
@@ -128,6 +142,7 @@ impl IFileError {
         match self {
             Self::Corrupt(corruption) => Some(&corruption.place),
             Self::Io { place, .. } => Some(place),
+            Self::LostOutput(lost) => Some(&lost.place),
             _ => None,
         }
     }
@@ -146,6 +161,11 @@ impl fmt::Display for IFileError {
             Self::Unsupported { what, reason } => write!(f, "unsupported: {what}: {reason}"),
             Self::Usage(what) => write!(f, "invalid call: {what}"),
             Self::Compress { codec, detail } => write!(f, "{codec} cannot compress: {detail}"),
+            Self::LostOutput(lost) => write!(
+                f,
+                "output of map task {} is lost ({}): {}",
+                lost.map_id, lost.place, lost.cause
+            ),
         }
     }
 }
@@ -154,6 +174,7 @@ impl std::error::Error for IFileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
+            Self::LostOutput(lost) => Some(lost.cause.as_ref()),
             _ => None,
         }
     }

@@ -33,9 +33,20 @@ pub(crate) struct Router {
 }
 
 enum Scheme {
-    Hash { keys: Vec<Arc<dyn PhysicalExpr>>, modulo: Modulo },
-    RoundRobin { next: usize },
-    Range { placement: RangeExpr },
+    Hash {
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        modulo: Modulo,
+    },
+    RoundRobin {
+        next: usize,
+    },
+    /// One row after another in turn.
+    Ordinal {
+        next: usize,
+    },
+    Range {
+        placement: RangeExpr,
+    },
     Single,
 }
 
@@ -76,6 +87,16 @@ impl Router {
         })
     }
 
+    /// A router that deals rows in turn, beginning at partition `first`: a row's place depends on its
+    /// ordinal in its input alone, however batches are cut.
+    ///
+    /// # Errors
+    /// As [`Router::try_new`].
+    pub(crate) fn by_ordinal(partitions: usize, first: usize) -> Result<Self> {
+        let router = Self::try_new(&Partitioning::RoundRobinBatch(partitions), 0, 1)?;
+        Ok(Self { scheme: Scheme::Ordinal { next: first % partitions }, ..router })
+    }
+
     /// Routes the rows of `batch`; the answer is valid until the next call.
     ///
     /// # Errors
@@ -86,6 +107,13 @@ impl Router {
                 let partition = *next;
                 *next = (*next + 1) % self.partitions;
                 return Ok(Routed::Whole(partition));
+            }
+            Scheme::Ordinal { next } => {
+                self.ids.clear();
+                for _ in 0..batch.num_rows() {
+                    self.ids.push(u32::try_from(*next).unwrap_or(u32::MAX));
+                    *next = if *next + 1 == self.partitions { 0 } else { *next + 1 };
+                }
             }
             Scheme::Single => return Ok(Routed::Whole(0)),
             Scheme::Hash { keys, modulo } => {

@@ -1,0 +1,95 @@
+//! Encoded blocks in memory, by partition.
+
+use super::writer::BlockBytes;
+
+/// Blocks share buffers of this size.
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// Room that a block may need at the end of a chunk; else the next one begins.
+const CHUNK_ROOM: usize = 256 * 1024;
+
+/// What a block takes in memory beside its bytes.
+const BLOCK_OVERHEAD: usize = 48;
+
+/// A block in a chunk.
+#[derive(Debug, Clone, Copy)]
+struct BlockRef {
+    chunk: usize,
+    start: usize,
+    len: usize,
+    rows: usize,
+}
+
+/// Encoded blocks by partition.
+#[derive(Default)]
+pub(super) struct Blocks {
+    chunks: Vec<Vec<u8>>,
+    partitions: Vec<Vec<BlockRef>>,
+    bytes: usize,
+}
+
+impl Blocks {
+    /// What a partition takes without blocks.
+    pub(super) const PARTITION_BYTES: usize = size_of::<Vec<BlockRef>>();
+
+    pub(super) fn new(partitions: usize) -> Self {
+        Self { chunks: Vec::new(), partitions: vec![Vec::new(); partitions], bytes: 0 }
+    }
+
+    /// The blocks of a partition, in their order.
+    pub(super) fn of(&self, partition: usize) -> impl Iterator<Item = BlockBytes<'_>> {
+        self.partitions.get(partition).into_iter().flatten().filter_map(|block| {
+            let chunk = self.chunks.get(block.chunk)?;
+            let bytes = chunk.get(block.start..block.start + block.len)?;
+            Some(BlockBytes { bytes, rows: block.rows })
+        })
+    }
+
+    /// The partitions that have blocks, ascending, with them.
+    pub(super) fn by_partition(&self) -> impl Iterator<Item = (usize, Vec<BlockBytes<'_>>)> {
+        let filled = self.partitions.iter().enumerate().filter(|(_, blocks)| !blocks.is_empty());
+        filled.map(|(partition, _)| (partition, self.of(partition).collect()))
+    }
+
+    /// Forgets all blocks, and keeps one chunk for the next.
+    pub(super) fn clear(&mut self) {
+        self.chunks.truncate(1);
+        self.chunks.iter_mut().for_each(Vec::clear);
+        self.partitions.iter_mut().for_each(Vec::clear);
+        self.bytes = 0;
+    }
+
+    /// A chunk with room, and its number.
+    pub(super) fn chunk(&mut self) -> (usize, &mut Vec<u8>) {
+        let full = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() < CHUNK_ROOM;
+        if self.chunks.last().is_none_or(full) {
+            self.chunks.push(Vec::with_capacity(CHUNK_BYTES));
+        }
+        let number = self.chunks.len().saturating_sub(1);
+        let Some(chunk) = self.chunks.get_mut(number) else { unreachable!("there is a chunk") };
+        (number, chunk)
+    }
+
+    /// Notes a block at `start` of chunk `chunk`, which has `grown` for it, and returns the bytes it is charged with.
+    pub(super) fn push(
+        &mut self,
+        partition: usize,
+        chunk: usize,
+        start: usize,
+        len: usize,
+        rows: usize,
+        grown: usize,
+    ) -> usize {
+        if let Some(blocks) = self.partitions.get_mut(partition) {
+            blocks.push(BlockRef { chunk, start, len, rows });
+        }
+        let held = len + BLOCK_OVERHEAD + grown;
+        self.bytes += held;
+        held
+    }
+
+    /// What all blocks are charged with.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,384 @@
+//! Files of map outputs: names, the commit of a pair, removal.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::index::IndexLayout;
+use super::open::read_trailer;
+use super::source::{LocalOutput, SegmentSource};
+use super::trailer::Trailer;
+use crate::error::{Fault, IFileError, Place, Result};
+use crate::map_status::AttemptId;
+
+/// Names the output of a map task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutputName {
+    /// The shuffle.
+    pub shuffle: u64,
+    /// The map task.
+    pub map_id: u64,
+}
+
+impl fmt::Display for OutputName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shuffle_{}_{}", self.shuffle, self.map_id)
+    }
+}
+
+impl OutputName {
+    /// The name in a file name without its extension.
+    fn parse(stem: &str) -> Option<Self> {
+        let (shuffle, map_id) = stem.strip_prefix("shuffle_")?.split_once('_')?;
+        Some(Self { shuffle: shuffle.parse().ok()?, map_id: map_id.parse().ok()? })
+    }
+}
+
+/// A step of a commit, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommitStep {
+    /// The data file is complete under its temporary name.
+    DataWritten,
+    /// So is the index.
+    IndexWritten,
+    /// The lock is held, and no valid pair is there.
+    Locked,
+    /// An older index is gone.
+    OldIndexUnlinked,
+    /// The data file has its name.
+    DataRenamed,
+    /// The index has its name: the pair is valid.
+    IndexRenamed,
+}
+
+type Observer = Arc<dyn Fn(CommitStep) + Send + Sync>;
+
+/// A directory of map outputs.
+#[derive(Clone)]
+pub struct OutputStore {
+    directory: PathBuf,
+    fsync: bool,
+    observer: Option<Observer>,
+}
+
+impl fmt::Debug for OutputStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputStore")
+            .field("directory", &self.directory)
+            .field("fsync", &self.fsync)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The attempt whose pair is in place.
+    pub attempt_id: AttemptId,
+    /// Whether that is the attempt that asked; else another was there before, and this one was discarded.
+    pub ours: bool,
+    /// The data file.
+    pub data: PathBuf,
+    /// The index.
+    pub index: PathBuf,
+}
+
+fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> IFileError {
+    let file = Some(path.display().to_string().into());
+    IFileError::Io { action, place: Place { file, ..Place::default() }, source }
+}
+
+fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl OutputStore {
+    /// The outputs in `directory`, which exists.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), fsync: false, observer: None }
+    }
+
+    /// Whether files and directory are synchronized before an output counts as committed.
+    #[must_use]
+    pub fn with_fsync(self, fsync: bool) -> Self {
+        Self { fsync, ..self }
+    }
+
+    /// Calls `observer` after each step of a commit.
+    #[must_use]
+    pub fn with_observer(self, observer: impl Fn(CommitStep) + Send + Sync + 'static) -> Self {
+        Self { observer: Some(Arc::new(observer)), ..self }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The data file of an output.
+    #[must_use]
+    pub fn data_path(&self, name: OutputName) -> PathBuf {
+        self.directory.join(format!("{name}.data"))
+    }
+
+    /// The index of an output.
+    #[must_use]
+    pub fn index_path(&self, name: OutputName) -> PathBuf {
+        self.directory.join(format!("{name}.index"))
+    }
+
+    /// The output as a source for readers.
+    #[must_use]
+    pub fn source(&self, name: OutputName, layout: IndexLayout) -> LocalOutput {
+        LocalOutput::new(name.map_id, self.data_path(name), self.index_path(name), layout)
+    }
+
+    fn note(&self, step: CommitStep) {
+        if let Some(observer) = &self.observer {
+            observer(step);
+        }
+    }
+
+    /// Begins an attempt: opens its data file under a temporary name, and removes what killed attempts left.
+    pub(super) fn begin(&self, name: OutputName, attempt_id: AttemptId) -> Result<Pending> {
+        let lock = self.lock(name)?;
+        self.remove_dead(name)?;
+        let data = self.directory.join(format!(".{name}.{attempt_id}.data.tmp"));
+        let index = self.directory.join(format!(".{name}.{attempt_id}.index.tmp"));
+        let failed = |error| io_error("create map output", &data, error);
+        let file = OpenOptions::new().create_new(true).write(true).open(&data).map_err(failed)?;
+        // As long as the lock on it is held, the attempt is alive.
+        file.lock().map_err(failed)?;
+        drop(lock);
+        Ok(Pending { store: self.clone(), name, attempt_id, data, index, file })
+    }
+
+    /// The lock of an output. Its file is removed by whoever holds it last; a lock on a file that is no longer there does not
+    /// count.
+    fn lock(&self, name: OutputName) -> Result<Lock> {
+        let path = self.directory.join(format!(".{name}.lock"));
+        let failed = |error| io_error("lock map output", &path, error);
+        loop {
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)
+                .map_err(failed)?;
+            file.lock().map_err(failed)?;
+            let ours = file.metadata().map_err(failed)?;
+            match fs::metadata(&path) {
+                Ok(now) if now.ino() == ours.ino() => return Ok(Lock { _file: file, path }),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Removes temporary files of an output whose attempts are dead. The lock is held.
+    fn remove_dead(&self, name: OutputName) -> Result<()> {
+        let prefix = format!(".{name}.");
+        for path in self.files()? {
+            let file_name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(attempt) = file_name
+                .strip_prefix(&prefix)
+                .and_then(|rest| rest.strip_suffix(".tmp"))
+                .and_then(|rest| rest.split('.').next())
+            else {
+                continue;
+            };
+            let data = self.directory.join(format!("{prefix}{attempt}.data.tmp"));
+            let alive = match File::open(&data) {
+                Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
+                Err(_) => false,
+            };
+            if !alive {
+                absent_is_fine(fs::remove_file(&path))
+                    .map_err(|error| io_error("remove map output", &path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let failed = |error| io_error("list map outputs", &self.directory, error);
+        let entries = fs::read_dir(&self.directory).map_err(failed)?;
+        entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+    }
+
+    /// The trailer of an output's pair, if it is valid: both files are complete and of one attempt.
+    fn valid_pair(&self, name: OutputName) -> Result<Option<Trailer>> {
+        let (data, index) = (self.data_path(name), self.index_path(name));
+        match read_pair(&data, &index) {
+            Ok(trailer) => Ok(Some(trailer)),
+            Err(IFileError::Corrupt(_)) => Ok(None),
+            Err(IFileError::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an output has a valid pair.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn exists(&self, name: OutputName) -> Result<bool> {
+        Ok(self.valid_pair(name)?.is_some())
+    }
+
+    /// Removes an output. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn remove(&self, name: OutputName) -> Result<bool> {
+        let _lock = self.lock(name)?;
+        self.remove_dead(name)?;
+        self.unlink(name)
+    }
+
+    fn unlink(&self, name: OutputName) -> Result<bool> {
+        let mut there = false;
+        for path in [self.index_path(name), self.data_path(name)] {
+            there |= absent_is_fine(fs::remove_file(&path))
+                .map_err(|error| io_error("remove map output", &path, error))?;
+        }
+        Ok(there)
+    }
+
+    /// Removes the outputs of a shuffle that were written before `epoch`, or that are not valid. Returns their names,
+    /// ascending.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn remove_before(&self, shuffle: u64, epoch: u64) -> Result<Vec<OutputName>> {
+        let mut names: Vec<OutputName> = self
+            .files()?
+            .iter()
+            .filter_map(|path| path.file_stem().and_then(|stem| stem.to_str()))
+            .filter_map(OutputName::parse)
+            .filter(|name| name.shuffle == shuffle)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut removed = Vec::new();
+        for name in names {
+            let _lock = self.lock(name)?;
+            let kept = self.valid_pair(name)?.is_some_and(|trailer| trailer.epoch >= epoch);
+            if !kept && self.unlink(name)? {
+                removed.push(name);
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Checks that both files are complete and of one attempt.
+fn read_pair(data: &Path, index: &Path) -> Result<Trailer> {
+    let mut open = LocalOutput::new(0, data, index, IndexLayout::IFile).open()?;
+    let name: Arc<str> = data.display().to_string().into();
+    let Some(trailer) = read_trailer(open.as_mut(), &name)? else {
+        return Err(IFileError::Usage("read the trailer of a part of a data file"));
+    };
+    let len = usize::try_from(open.index_len()?).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; len];
+    open.read_index(0, &mut bytes)?;
+    let found = crc32fast::hash(&bytes);
+    if found != trailer.index_crc {
+        let file = Some(index.display().to_string().into());
+        let fault = Fault::Checksum { expected: trailer.index_crc, found };
+        return Err(IFileError::corrupt(fault, Place { file, ..Place::default() }));
+    }
+    Ok(trailer)
+}
+
+struct Lock {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever waits for it sees that it is gone and takes a new one. A file that stays is taken again.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+/// An attempt in progress. Dropping it removes its files.
+pub(super) struct Pending {
+    store: OutputStore,
+    name: OutputName,
+    attempt_id: AttemptId,
+    data: PathBuf,
+    index: PathBuf,
+    file: File,
+}
+
+impl Pending {
+    pub(super) fn data_path(&self) -> &Path {
+        &self.data
+    }
+
+    /// The data file, for writing.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Puts the pair in place, or finds that an earlier attempt of this epoch or a later one did. All of the data but its
+    /// trailer is written.
+    pub(super) fn commit(self, trailer: &Trailer, index: &[u8]) -> Result<Committed> {
+        let store = &self.store;
+        let failed = |path: &Path, error| io_error("commit map output", path, error);
+        let mut file = &self.file;
+        file.write_all(&trailer.encode()).map_err(|error| failed(&self.data, error))?;
+        if store.fsync {
+            file.sync_all().map_err(|error| failed(&self.data, error))?;
+        }
+        store.note(CommitStep::DataWritten);
+        let mut file = File::create(&self.index).map_err(|error| failed(&self.index, error))?;
+        file.write_all(index).map_err(|error| failed(&self.index, error))?;
+        if store.fsync {
+            file.sync_all().map_err(|error| failed(&self.index, error))?;
+        }
+        store.note(CommitStep::IndexWritten);
+        let (data, index) = (store.data_path(self.name), store.index_path(self.name));
+        let _lock = store.lock(self.name)?;
+        if let Some(known) = store.valid_pair(self.name)?
+            && known.epoch >= trailer.epoch
+        {
+            return Ok(Committed { attempt_id: known.attempt_id, ours: false, data, index });
+        }
+        store.note(CommitStep::Locked);
+        absent_is_fine(fs::remove_file(&index)).map_err(|error| failed(&index, error))?;
+        store.note(CommitStep::OldIndexUnlinked);
+        fs::rename(&self.data, &data).map_err(|error| failed(&data, error))?;
+        store.note(CommitStep::DataRenamed);
+        fs::rename(&self.index, &index).map_err(|error| failed(&index, error))?;
+        if store.fsync {
+            let directory = File::open(&store.directory).and_then(|directory| directory.sync_all());
+            directory.map_err(|error| failed(&store.directory, error))?;
+        }
+        store.note(CommitStep::IndexRenamed);
+        Ok(Committed { attempt_id: self.attempt_id, ours: true, data, index })
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // After a commit they have other names.
+        drop(fs::remove_file(&self.data));
+        drop(fs::remove_file(&self.index));
+    }
+}

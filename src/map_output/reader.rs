@@ -1,0 +1,406 @@
+//! Reads segments of map outputs as batches.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::metrics::Count;
+
+use super::index::IndexLayout;
+use super::open::OpenOutput;
+use super::segment::{StoredSegment, segment_crc};
+use super::source::{OpenSegments, SegmentSource};
+use crate::block::{BlockDecoder, BlockHeader, BlockResult, DecodeLimits, schema_fingerprint};
+use crate::codec::{Codec, to_u64, to_usize_limit};
+use crate::error::{Fault, IFileError, LostOutput, Place, Result};
+use crate::ifile::{Lengths, ReadOptions, ReadScratch, SegmentReader};
+use crate::map_status::{AttemptId, Placement};
+
+/// What a reader takes of one map output.
+#[derive(Debug, Clone)]
+pub struct ShuffleRead {
+    /// The output.
+    pub source: Arc<dyn SegmentSource>,
+    /// Its partitions.
+    pub partitions: Range<u32>,
+    /// Positions among the segments of those partitions, where not all are wanted: a skewed partition is shared by several
+    /// readers.
+    pub segments: Option<Range<usize>>,
+    /// The attempt that the status names; a pair of another attempt is refused.
+    pub attempt_id: Option<AttemptId>,
+}
+
+impl ShuffleRead {
+    /// All segments of some partitions.
+    pub fn new(source: Arc<dyn SegmentSource>, partitions: Range<u32>) -> Self {
+        Self { source, partitions, segments: None, attempt_id: None }
+    }
+
+    /// The same, of the attempt that a status names.
+    #[must_use]
+    pub fn with_attempt_id(self, attempt_id: Option<AttemptId>) -> Self {
+        Self { attempt_id, ..self }
+    }
+
+    /// The same, of some segments.
+    #[must_use]
+    pub fn with_segments(self, segments: Range<usize>) -> Self {
+        Self { segments: Some(segments), ..self }
+    }
+}
+
+/// What was read, of all readers that share it.
+#[derive(Debug, Clone, Default)]
+pub struct ReadCounters {
+    /// Stored bytes of segments that were read.
+    pub bytes_read: Count,
+    /// Those whose checksums were compared to the end of their segment.
+    pub bytes_verified: Count,
+    /// Segments.
+    pub segments: Count,
+    /// Map outputs that were opened.
+    pub outputs: Count,
+}
+
+/// The rows of segments, block by block. Calls block the thread.
+pub struct SegmentBatches {
+    schema: SchemaRef,
+    fingerprint: u64,
+    placement: Placement,
+    reads: VecDeque<ShuffleRead>,
+    current: Option<Current>,
+    decoder: BlockDecoder,
+    scratch: ReadScratch,
+    buffer: usize,
+    counters: ReadCounters,
+}
+
+impl std::fmt::Debug for SegmentBatches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SegmentBatches").field("reads", &self.reads).finish_non_exhaustive()
+    }
+}
+
+/// An output that is being read.
+struct Current {
+    map_id: u64,
+    name: Arc<str>,
+    /// `tez` knows neither rows nor checksums of segments.
+    exact: bool,
+    segments: VecDeque<(u32, StoredSegment)>,
+    state: State,
+}
+
+enum State {
+    Between(Box<dyn OpenSegments>),
+    Within {
+        reader: Box<SegmentReader<RangeReader>>,
+        partition: u32,
+        segment: StoredSegment,
+        rows: u64,
+    },
+    /// A fault was reported.
+    Failed,
+}
+
+/// The bytes of a segment.
+struct RangeReader {
+    source: Box<dyn OpenSegments>,
+    at: u64,
+    end: u64,
+    bytes_read: Count,
+}
+
+impl Read for RangeReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = to_usize_limit(self.end.saturating_sub(self.at)).min(buffer.len());
+        let Some(slot) = buffer.get_mut(..len).filter(|slot| !slot.is_empty()) else {
+            return Ok(0);
+        };
+        self.source.read_data(self.at, slot).map_err(io::Error::other)?;
+        self.at += to_u64(len);
+        self.bytes_read.add(len);
+        Ok(len)
+    }
+}
+
+fn lost(
+    map_id: u64,
+    place: Place,
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> IFileError {
+    IFileError::LostOutput(Box::new(LostOutput { map_id, place, cause: cause.into() }))
+}
+
+impl SegmentBatches {
+    /// The rows of `reads`, one after another, of outputs with this schema and placement. `buffer` is how many stored bytes
+    /// are read at once.
+    ///
+    /// # Errors
+    /// [`IFileError::Unsupported`] for a schema that blocks cannot carry.
+    pub fn try_new(
+        schema: SchemaRef,
+        placement: Placement,
+        reads: Vec<ShuffleRead>,
+        buffer: usize,
+        counters: ReadCounters,
+    ) -> Result<Self> {
+        let decoder = BlockDecoder::try_new(Arc::clone(&schema), DecodeLimits::default());
+        let decoder = decoder.map_err(|error| IFileError::Unsupported {
+            what: "schema of a shuffle".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            fingerprint: schema_fingerprint(&schema),
+            schema,
+            placement,
+            reads: reads.into(),
+            current: None,
+            decoder,
+            scratch: ReadScratch::default(),
+            buffer: buffer.max(4096),
+            counters,
+        })
+    }
+
+    /// The schema of all batches.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Bytes held between calls.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let reader = match self.current.as_ref().map(|current| &current.state) {
+            Some(State::Within { reader, .. }) => reader.held_bytes(),
+            _ => 0,
+        };
+        reader + self.scratch.held_bytes() + self.decoder.held_bytes()
+    }
+
+    /// Rows of the open output that are still to come, at most `most`; `most` where that is not known.
+    pub(crate) fn rows_ahead(&self, most: usize) -> usize {
+        let Some(current) = self.current.as_ref().filter(|current| current.exact) else {
+            return most;
+        };
+        let open = match &current.state {
+            State::Within { segment, rows, .. } => segment.rows.saturating_sub(*rows),
+            _ => 0,
+        };
+        let mut ahead = open;
+        for (_, segment) in &current.segments {
+            if ahead >= to_u64(most) {
+                return most;
+            }
+            ahead = ahead.saturating_add(segment.rows);
+        }
+        to_usize_limit(ahead).min(most)
+    }
+
+    /// The rows of the next block; `None` after the last, when all checksums have been compared.
+    ///
+    /// # Errors
+    /// [`IFileError::LostOutput`] for whatever is wrong with a map output. The reader is of no use after that.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.next_block(&mut |decoder, block| decoder.decode(block))
+    }
+
+    /// Gives the next block to `take`; `None` after the last.
+    ///
+    /// # Errors
+    /// As [`SegmentBatches::next_batch`]; what `take` refuses is a fault of the block.
+    pub(crate) fn next_block<T>(
+        &mut self,
+        take: &mut dyn FnMut(&mut BlockDecoder, &[u8]) -> BlockResult<T>,
+    ) -> Result<Option<T>> {
+        loop {
+            let Some(mut current) = self.current.take() else {
+                let Some(read) = self.reads.pop_front() else { return Ok(None) };
+                self.current = Some(self.open(&read)?);
+                continue;
+            };
+            let batch = match std::mem::replace(&mut current.state, State::Failed) {
+                State::Between(source) => match current.segments.pop_front() {
+                    None => continue,
+                    Some((partition, segment)) => {
+                        current.state = self.begin(&current, source, partition, segment)?;
+                        None
+                    }
+                },
+                State::Within { reader, partition, segment, rows } => {
+                    self.step(&mut current, reader, partition, segment, rows, take)?
+                }
+                State::Failed => return Err(IFileError::Usage("read on after a fault")),
+            };
+            self.current = Some(current);
+            if batch.is_some() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Opens an output and holds it against what the plan expects.
+    fn open(&self, read: &ShuffleRead) -> Result<Current> {
+        let (map_id, name) = (read.source.map_id(), read.source.name());
+        let place = Place {
+            file: Some(Arc::clone(&name)),
+            partition: (read.partitions.len() == 1).then_some(read.partitions.start),
+            offset: 0,
+        };
+        let at_fault = |error: IFileError| {
+            let known = error.place().cloned();
+            let place = Place {
+                partition: known.as_ref().and_then(|known| known.partition).or(place.partition),
+                ..known.unwrap_or(place.clone())
+            };
+            lost(map_id, place, error)
+        };
+        let mut open =
+            OpenOutput::open(read.source.as_ref(), self.placement.count).map_err(at_fault)?;
+        self.check(read, &open).map_err(|fault| {
+            lost(map_id, place.clone(), IFileError::corrupt(fault, place.clone()))
+        })?;
+        self.counters.outputs.add(1);
+        let segments = open.index.segments_of(open.source.as_mut(), read.partitions.clone());
+        let mut segments = VecDeque::from(segments.map_err(at_fault)?);
+        if let Some(wanted) = &read.segments {
+            segments.truncate(wanted.end);
+            segments.drain(..wanted.start.min(segments.len()));
+        }
+        let exact = open.index.layout() != IndexLayout::Tez;
+        Ok(Current { map_id, name, exact, segments, state: State::Between(open.source) })
+    }
+
+    fn check(&self, read: &ShuffleRead, open: &OpenOutput) -> Result<(), Fault> {
+        let differ =
+            |what, expected: u64, found: u64| Err(Fault::Invalid { what, expected, found });
+        if let (Some(expected), Some(found)) = (read.attempt_id, open.attempt_id)
+            && expected != found
+        {
+            let half = |id: AttemptId| id.0.first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
+            return differ("attempt id of the output", half(expected), half(found));
+        }
+        let Some(head) = open.index.head() else { return Ok(()) };
+        if head.map_id != read.source.map_id() {
+            return differ("map id of the output", read.source.map_id(), head.map_id);
+        }
+        if head.schema_fingerprint != self.fingerprint {
+            return differ("fingerprint of the schema", self.fingerprint, head.schema_fingerprint);
+        }
+        let (expected, found) = (self.placement, head.placement);
+        if expected.function != found.function {
+            let ids = (expected.function.wire_id(), found.function.wire_id());
+            return differ("partition function", u64::from(ids.0), u64::from(ids.1));
+        }
+        if expected.count != found.count {
+            return differ("partitions", u64::from(expected.count), u64::from(found.count));
+        }
+        if expected.seed != found.seed {
+            return differ("seed of the partition function", expected.seed, found.seed);
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        current: &Current,
+        source: Box<dyn OpenSegments>,
+        partition: u32,
+        segment: StoredSegment,
+    ) -> Result<State> {
+        let range = RangeReader {
+            source,
+            at: segment.offset,
+            end: segment.end(),
+            bytes_read: self.counters.bytes_read.clone(),
+        };
+        let options = ReadOptions::new(Codec::None)
+            .with_buffer(self.buffer)
+            .with_file(Arc::clone(&current.name))
+            .with_partition(partition)
+            .with_base_offset(segment.offset);
+        let lengths = Lengths::both(segment.raw, segment.stored);
+        let scratch = std::mem::take(&mut self.scratch);
+        let reader = SegmentReader::self_checked_in(scratch, range, lengths, options);
+        let reader = reader.map_err(|error| failed(current, partition, segment.offset, error))?;
+        Ok(State::Within { reader: Box::new(reader), partition, segment, rows: 0 })
+    }
+
+    /// The next block of a segment, or its end.
+    fn step<T>(
+        &mut self,
+        current: &mut Current,
+        mut reader: Box<SegmentReader<RangeReader>>,
+        partition: u32,
+        segment: StoredSegment,
+        rows: u64,
+        take: &mut dyn FnMut(&mut BlockDecoder, &[u8]) -> BlockResult<T>,
+    ) -> Result<Option<T>> {
+        let offset = segment.offset.saturating_add(reader.position());
+        let record = reader.next_record();
+        let record = record.map_err(|error| failed(current, partition, offset, error))?;
+        if let Some(record) = record {
+            let header = BlockHeader::parse(record.value);
+            let taken =
+                header.and_then(|header| Ok((header, take(&mut self.decoder, record.value)?)));
+            let place =
+                Place { file: Some(Arc::clone(&current.name)), partition: Some(partition), offset };
+            let (header, taken) = taken.map_err(|error| lost(current.map_id, place, error))?;
+            let rows = rows + u64::from(header.rows);
+            current.state = State::Within { reader, partition, segment, rows };
+            return Ok(Some(taken));
+        }
+        let fault = |fault| {
+            let place = Place {
+                file: Some(Arc::clone(&current.name)),
+                partition: Some(partition),
+                offset: segment.offset,
+            };
+            lost(current.map_id, place.clone(), IFileError::corrupt(fault, place))
+        };
+        let found = reader.summary().map_or(0, |summary| segment_crc(&summary));
+        if current.exact && found != segment.crc32 {
+            return Err(fault(Fault::Checksum { expected: segment.crc32, found }));
+        }
+        if current.exact && rows != segment.rows {
+            let what = "rows of a segment";
+            return Err(fault(Fault::Invalid { what, expected: segment.rows, found: rows }));
+        }
+        self.counters.segments.add(1);
+        self.counters.bytes_verified.add(to_usize_limit(segment.stored));
+        let (range, scratch) = reader.into_parts();
+        self.scratch = scratch;
+        current.state = State::Between(range.source);
+        Ok(None)
+    }
+}
+
+fn failed(current: &Current, partition: u32, offset: u64, error: IFileError) -> IFileError {
+    let offset = error.place().map_or(offset, |place| place.offset);
+    let place = Place { file: Some(Arc::clone(&current.name)), partition: Some(partition), offset };
+    lost(current.map_id, place, error)
+}
+
+/// One read per segment of `reads`, for merges of sorted segments.
+pub(crate) fn reads_by_segment(reads: &[ShuffleRead], partitions: u32) -> Result<Vec<ShuffleRead>> {
+    let mut single = Vec::new();
+    for read in reads {
+        let map_id = read.source.map_id();
+        let place = Place { file: Some(read.source.name()), ..Place::default() };
+        let at_fault = |error: IFileError| {
+            lost(map_id, error.place().cloned().unwrap_or(place.clone()), error)
+        };
+        let mut open = OpenOutput::open(read.source.as_ref(), partitions).map_err(at_fault)?;
+        let segments = open.index.segments_of(open.source.as_mut(), read.partitions.clone());
+        let count = segments.map_err(at_fault)?.len();
+        let wanted = read.segments.clone().unwrap_or(0..count);
+        for at in wanted.start.min(count)..wanted.end.min(count) {
+            single.push(read.clone().with_segments(at..at + 1));
+        }
+    }
+    Ok(single)
+}

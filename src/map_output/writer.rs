@@ -1,0 +1,222 @@
+//! Writes the data file of one attempt and commits it.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::commit::{Committed, Pending};
+use super::index::{IndexLayout, OutputHead, encode_index};
+use super::segment::{StoredSegment, composed_crc, segment_crc};
+use super::trailer::Trailer;
+use crate::codec::{Codec, to_u64, to_usize_limit};
+use crate::error::{IFileError, Place, Result};
+use crate::ifile::{RawBound, SegmentOptions, SegmentWriter, WriteScratch};
+
+const FILE_BUFFER: usize = 256 * 1024;
+
+/// Segments from here on are copied by the system, smaller ones through the file's buffer.
+const COPY_RANGE: u64 = 256 * 1024;
+
+/// Two lengths before a record.
+const MAX_RECORD_HEAD: usize = 10;
+
+/// Header and end of a segment.
+const SEGMENT_ENVELOPE: usize = 6;
+
+/// A block and its rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockBytes<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) rows: usize,
+}
+
+/// Writes one segment of `blocks` to `sink`, whose next byte is at `place`.
+pub(super) fn write_segment<W: Write>(
+    sink: W,
+    scratch: &mut WriteScratch,
+    place: Place,
+    run: u32,
+    blocks: &[BlockBytes<'_>],
+) -> Result<StoredSegment> {
+    let raw: usize = blocks.iter().map(|block| block.bytes.len() + MAX_RECORD_HEAD).sum();
+    let bound = RawBound::exact(to_u64(SEGMENT_ENVELOPE + raw));
+    let offset = place.offset;
+    let mut writer = SegmentWriter::at(sink, scratch, bound, place)?;
+    for block in blocks {
+        writer.append(&[], block.bytes)?;
+    }
+    let summary = writer.finish()?;
+    Ok(StoredSegment {
+        offset,
+        stored: summary.part_length,
+        raw: summary.raw_length,
+        rows: blocks.iter().map(|block| to_u64(block.rows)).sum(),
+        run,
+        crc32: segment_crc(&summary),
+    })
+}
+
+/// The data file of an attempt: segments come in the order of their partitions.
+pub(super) struct OutputWriter {
+    pending: Pending,
+    sink: BufWriter<File>,
+    scratch: WriteScratch,
+    file: Arc<str>,
+    offset: u64,
+    partitions: Vec<Vec<StoredSegment>>,
+    copied: Vec<u8>,
+}
+
+impl OutputWriter {
+    pub(super) fn new(pending: Pending, partitions: usize) -> Result<Self> {
+        let file: Arc<str> = pending.data_path().display().to_string().into();
+        let handle = pending.file().try_clone().map_err(|source| IFileError::Io {
+            action: "write map output",
+            place: Place { file: Some(Arc::clone(&file)), ..Place::default() },
+            source,
+        })?;
+        Ok(Self {
+            pending,
+            sink: BufWriter::with_capacity(FILE_BUFFER, handle),
+            scratch: WriteScratch::new(SegmentOptions::new(Codec::None))?,
+            file,
+            offset: 0,
+            partitions: vec![Vec::new(); partitions],
+            copied: Vec::new(),
+        })
+    }
+
+    fn place(&self, partition: usize) -> Place {
+        Place {
+            file: Some(Arc::clone(&self.file)),
+            partition: u32::try_from(partition).ok(),
+            offset: self.offset,
+        }
+    }
+
+    fn push(&mut self, partition: usize, segment: StoredSegment) {
+        self.offset = segment.end();
+        if let Some(segments) = self.partitions.get_mut(partition) {
+            segments.push(segment);
+        }
+    }
+
+    /// Appends a segment of blocks; nothing where there are none.
+    pub(super) fn blocks(
+        &mut self,
+        partition: usize,
+        run: u32,
+        blocks: &[BlockBytes<'_>],
+    ) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let place = self.place(partition);
+        let segment = write_segment(&mut self.sink, &mut self.scratch, place, run, blocks)?;
+        self.push(partition, segment);
+        Ok(())
+    }
+
+    /// Appends a stored segment of another file, as it is.
+    pub(super) fn splice(
+        &mut self,
+        partition: usize,
+        segment: &StoredSegment,
+        from: &File,
+    ) -> Result<()> {
+        let place = self.place(partition);
+        let failed = |source| IFileError::Io {
+            action: "splice a spilled segment",
+            place: place.clone(),
+            source,
+        };
+        if segment.stored < COPY_RANGE {
+            self.copied.resize(to_usize_limit(segment.stored), 0);
+            from.read_exact_at(&mut self.copied, segment.offset).map_err(failed)?;
+            self.sink.write_all(&self.copied).map_err(failed)?;
+        } else {
+            self.sink.flush().map_err(failed)?;
+            copy_range(from, segment.offset, self.sink.get_mut(), segment.stored, &mut self.copied)
+                .map_err(failed)?;
+        }
+        self.push(partition, StoredSegment { offset: self.offset, ..*segment });
+        Ok(())
+    }
+
+    /// Appends a stored segment whose bytes are at hand.
+    pub(super) fn splice_bytes(
+        &mut self,
+        partition: usize,
+        segment: &StoredSegment,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let place = self.place(partition);
+        let failed = |source| IFileError::Io { action: "splice a spilled segment", place, source };
+        self.sink.write_all(bytes).map_err(failed)?;
+        self.push(partition, StoredSegment { offset: self.offset, ..*segment });
+        Ok(())
+    }
+
+    /// Completes the data file and commits the pair.
+    pub(super) fn finish(
+        mut self,
+        layout: IndexLayout,
+        mut head: OutputHead,
+    ) -> Result<(Committed, Vec<Vec<StoredSegment>>)> {
+        let place = self.place(0);
+        self.sink.flush().map_err(|source| IFileError::Io {
+            action: "write map output",
+            place: Place { partition: None, ..place },
+            source,
+        })?;
+        head.data_length = self.offset;
+        head.data_crc = composed_crc(self.partitions.iter().flatten());
+        let index = encode_index(layout, &head, &self.partitions)?;
+        let trailer = Trailer {
+            layout: layout.wire_id(),
+            attempt_id: head.attempt_id,
+            epoch: head.epoch,
+            length: self.offset,
+            data_crc: head.data_crc,
+            index_crc: crc32fast::hash(&index),
+            map_id: head.map_id,
+        };
+        let committed = self.pending.commit(&trailer, &index)?;
+        Ok((committed, self.partitions))
+    }
+}
+
+/// Copies within the system where it can, else through a buffer.
+fn copy_range(
+    from: &File,
+    mut offset: u64,
+    to: &mut File,
+    mut left: u64,
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    while left > 0 {
+        let copied = rustix::fs::copy_file_range(
+            from.as_fd(),
+            Some(&mut offset),
+            to.as_fd(),
+            None,
+            to_usize_limit(left),
+        );
+        match copied {
+            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => left -= to_u64(len),
+            // Other file systems, or a system without the call.
+            Err(_) => break,
+        }
+    }
+    while left > 0 {
+        buffer.resize(to_usize_limit(left).min(FILE_BUFFER), 0);
+        from.read_exact_at(buffer, offset)?;
+        to.write_all(buffer)?;
+        offset += to_u64(buffer.len());
+        left -= to_u64(buffer.len());
+    }
+    Ok(())
+}

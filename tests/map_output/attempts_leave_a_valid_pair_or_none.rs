@@ -1,0 +1,158 @@
+//! Attempts that are killed at any step of their commit, and attempts that race.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion_ifile::map_output::{CommitStep, IndexLayout, OutputName};
+
+use crate::support::*;
+
+const DIRECTORY: &str = "IFILE_TEST_DIRECTORY";
+const STEP: &str = "IFILE_TEST_KILLED_AT";
+
+const STEPS: [CommitStep; 6] = [
+    CommitStep::DataWritten,
+    CommitStep::IndexWritten,
+    CommitStep::Locked,
+    CommitStep::OldIndexUnlinked,
+    CommitStep::DataRenamed,
+    CommitStep::IndexRenamed,
+];
+
+const NAME: OutputName = OutputName { shuffle: 1, map_id: 3 };
+
+/// An attempt of this process, with an epoch of its own.
+async fn attempt(directory: &Path, epoch: u64, killed_at: Option<CommitStep>) -> Written {
+    let context = context(&Arc::new(RuntimeEnv::default()), 100);
+    let mut write_to = write_to(directory, NAME.map_id, IndexLayout::IFile);
+    write_to.epoch = epoch;
+    let writer = datafusion_ifile::IFileShuffleWriterExec::try_new(
+        input(2000, 2, 100),
+        hash(9),
+        write_to,
+        datafusion_ifile::IFileOptions::default(),
+    )
+    .unwrap()
+    .with_commit_observer(move |step| {
+        if killed_at == Some(step) {
+            let _ = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        }
+    });
+    let summary = datafusion::physical_plan::collect(Arc::new(writer), context).await.unwrap();
+    Written::of(&summary[0])
+}
+
+/// Run in a process of its own by the test below; nothing otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn child_that_is_killed() {
+    let (Ok(directory), Ok(step)) = (std::env::var(DIRECTORY), std::env::var(STEP)) else { return };
+    let (step, epoch) = step.split_once(' ').unwrap();
+    let step = STEPS.get(step.parse::<usize>().unwrap()).copied();
+    attempt(Path::new(&directory), epoch.parse().unwrap(), step).await;
+}
+
+fn kill_at(directory: &Path, step: usize, epoch: u64) {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "attempts_leave_a_valid_pair_or_none::child_that_is_killed"])
+        .env(DIRECTORY, directory)
+        .env(STEP, format!("{step} {epoch}"))
+        .output()
+        .unwrap()
+        .status;
+    assert_eq!(status.signal(), Some(9), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_attempt_leaves_a_valid_pair_or_none() {
+    for (step, killed_after) in STEPS.into_iter().enumerate() {
+        for before in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path();
+            if before {
+                attempt(path, 1, None).await;
+            }
+            kill_at(path, step, 2);
+            let there = store(path).exists(NAME).unwrap();
+            let old_stays = before && killed_after != CommitStep::OldIndexUnlinked && step < 4;
+            let done = killed_after == CommitStep::IndexRenamed;
+            assert_eq!(
+                there,
+                old_stays || done,
+                "killed after {:?}, before: {before}",
+                killed_after
+            );
+            // The next attempt is not in the way of what is left, and takes it away.
+            let next = attempt(path, 2, None).await;
+            assert_eq!(next.committed(), !done);
+            let context = context(&Arc::new(RuntimeEnv::default()), 100);
+            let reads = reads(std::slice::from_ref(&next.status));
+            assert_all_rows(&read(&next.status, reads, &context).await.unwrap(), 2000);
+            let left: Vec<_> =
+                std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()).collect();
+            assert_eq!(left.len(), 2, "{left:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_writers_one_wins_and_both_tell_the_same() {
+    for round in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let (first, second) = tokio::join!(
+            tokio::spawn({
+                let path = path.to_owned();
+                async move { attempt(&path, 1, None).await }
+            }),
+            tokio::spawn({
+                let path = path.to_owned();
+                async move { attempt(&path, 1, None).await }
+            }),
+        );
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(first.committed() != second.committed(), "round {round}");
+        assert_eq!(first.status.attempt_id, second.status.attempt_id);
+        assert_eq!(first.status.columns.checksums, second.status.columns.checksums);
+        let context = context(&Arc::new(RuntimeEnv::default()), 100);
+        let reads = reads(std::slice::from_ref(&second.status));
+        assert_all_rows(&read(&second.status, reads, &context).await.unwrap(), 2000);
+        assert_eq!(std::fs::read_dir(path).unwrap().count(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_attempt_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = limited(3 << 20);
+    let context = context(&runtime, 100);
+    for polls in 0..40 {
+        let write_to = write_to(directory.path(), 0, IndexLayout::IFile);
+        let options = datafusion_ifile::IFileOptions::default();
+        let writer = datafusion_ifile::IFileShuffleWriterExec::try_new(
+            input(60_000, 2, 1000),
+            hash(50),
+            write_to,
+            options,
+        );
+        let writer: Arc<dyn datafusion::physical_plan::ExecutionPlan> = Arc::new(writer.unwrap());
+        let write = datafusion::physical_plan::collect(writer, Arc::clone(&context));
+        let limit = std::time::Duration::from_millis(polls);
+        let ended = tokio::time::timeout(limit, write).await.is_ok();
+        if ended {
+            store(directory.path()).remove(OutputName { shuffle: 1, map_id: 0 }).unwrap();
+        }
+    }
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while runtime.memory_pool.reserved() > 0 || runtime.disk_manager.used_disk_space() > 0 {
+        assert!(std::time::Instant::now() < deadline, "memory or disk is held");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    // A task that is past its last await commits all the same: a valid pair, and no file else.
+    store(directory.path()).remove(OutputName { shuffle: 1, map_id: 0 }).unwrap();
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,23 @@
+//! Map outputs and map statuses. One behaviour per module.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod attempts_leave_a_valid_pair_or_none;
+mod damage_is_found;
+mod indexes_have_their_layouts;
+mod outputs_come_back;
+mod outputs_go_by_epoch;
+mod planners_coalesce_and_split;
+mod skewed_partitions_are_shared;
+mod sorted_segments_merge;
+mod spills_are_spliced;
+mod statuses_round_trip;
+mod statuses_serialize_once;
+mod support;
+mod tables_round_trip;
