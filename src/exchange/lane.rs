@@ -105,6 +105,8 @@ pub(super) struct Lane {
     pub(super) waiter: Option<Waker>,
     /// Whether the consumer asked for rows and was not given any since.
     pub(super) wanted: bool,
+    /// How often memory was short since the consumer came, up to 2.
+    unread_age: u8,
     pub(super) error: Option<DataFusionError>,
 }
 
@@ -127,6 +129,7 @@ impl Lane {
             starving: true,
             waiter: None,
             wanted: false,
+            unread_age: 0,
             error: None,
         }
     }
@@ -311,6 +314,7 @@ impl Lane {
     /// The next output batch, in whatever form its items have. `read_ahead` is how many stored
     /// bytes may be fetched together.
     pub(super) fn next(&mut self, shape: &LaneShape, read_ahead: usize) -> Result<Next> {
+        self.unread_age = 0;
         if shape.eager && self.windows == 0 {
             self.flush(shape, true)?;
         }
@@ -367,19 +371,43 @@ impl Lane {
 
     /// Gives item `number` the blocks that were fetched for it, if it is still there.
     pub(super) fn set_fetched(&mut self, number: u64, buffers: Vec<Arc<Held<Buffer>>>) {
-        if let Some(Item { body: Body::Stored { fetched, .. }, .. }) = self.item_mut(number) {
+        if let Some(Item { body: Body::Stored { fetched, reads, .. }, .. }) = self.item_mut(number) {
             *fetched = Some(buffers);
+            *reads = reads.saturating_add(1);
         }
+    }
+
+    /// Whether something is held ready for the consumer.
+    pub(super) fn has_unread(&self) -> bool {
+        let front = self.queue.front().filter(|_| self.windows > 0 && !self.closed);
+        front.is_some_and(|item| self.wanted || item.body.is_fetched())
+    }
+
+    /// Memory is short, and the consumer has not come for what is ready. The second time it is not
+    /// kept any longer; whether it was is returned.
+    pub(super) fn age_unread(&mut self) -> bool {
+        if !self.has_unread() {
+            return false;
+        }
+        self.unread_age += 1;
+        if self.unread_age < 2 {
+            return false;
+        }
+        let first = self.unread_age == 2;
+        self.unread_age = 2;
+        let dropped = self.queue.iter_mut().filter(|item| item.body.is_fetched());
+        let dropped = dropped.filter_map(|item| item.body.give_up_fetched().then_some(())).count();
+        first || dropped > 0
     }
 
     /// The rows that may be encoded, for one caller until
     /// [`end_encoding`](Self::end_encoding); staged rows are flushed first. The batch that a
-    /// consumer has been woken for stays.
+    /// consumer has been woken for stays, unless that does not come.
     pub(super) fn batches(&mut self, shape: &LaneShape) -> Result<Vec<(u64, Unencoded)>> {
         if self.closed || self.encoding {
             return Ok(Vec::new());
         }
-        let skip = usize::from(self.wanted && self.windows > 0);
+        let skip = usize::from(self.wanted && self.windows > 0 && self.unread_age < 2);
         self.flush(shape, false)?;
         self.stage = None;
         let batches = (self.head..).zip(&self.queue).skip(skip).filter_map(|(number, item)| {

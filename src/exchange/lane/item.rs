@@ -16,6 +16,8 @@ pub(in crate::exchange) enum Body {
     Stored {
         blocks: Arc<Vec<StoredBlock>>,
         fetched: Option<Vec<Arc<Held<Buffer>>>>,
+        /// How often its blocks were fetched.
+        reads: u8,
         _permit: Permit,
     },
 }
@@ -43,6 +45,23 @@ pub(in crate::exchange) struct Weight {
 }
 
 impl Body {
+    /// Blocks in scratch files, not fetched. The permit is for what is known of them.
+    pub(in crate::exchange) fn stored(blocks: Vec<StoredBlock>, permit: Permit) -> Self {
+        Body::Stored { blocks: Arc::new(blocks), fetched: None, reads: 0, _permit: permit }
+    }
+
+    /// Drops blocks that were fetched, unless that was done before.
+    pub(super) fn give_up_fetched(&mut self) -> bool {
+        match self {
+            Body::Stored { fetched, reads: 1, .. } => fetched.take().is_some(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_fetched(&self) -> bool {
+        matches!(self, Body::Stored { fetched: Some(_), .. })
+    }
+
     pub(super) fn weight(&self) -> Weight {
         match self {
             Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },

@@ -1,13 +1,12 @@
 use std::collections::HashMap;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
-use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 use proptest::prelude::*;
 
 use super::*;
 use crate::memory::{Ledger, Shares};
-use crate::scratch::{RunBlocks, RunWriter};
+use crate::scratch::{RunBlocks, RunWriter, ScratchPlan};
 
 const BATCH_ROWS: usize = 10;
 
@@ -46,7 +45,7 @@ impl Bench {
     fn new() -> Self {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let ledger = Ledger::new("lane", &pool, Shares { most: 1.0, headroom: 0.0 });
-        let disk = Arc::new(DiskManager::builder().build().unwrap());
+        let scratch = ScratchPlan::for_tests(&ledger, "", None);
         Self {
             lane: Lane::new(ledger.empty()),
             shape: LaneShape {
@@ -55,7 +54,7 @@ impl Bench {
                 batch_bytes: 1 << 20,
                 eager: false,
             },
-            runs: RunWriter::try_new(disk, "lane".into(), 1 << 20).unwrap(),
+            runs: RunWriter::try_new(&Arc::new(scratch)).unwrap(),
             ledger,
             pool,
             encoded_rows: HashMap::new(),
@@ -128,8 +127,7 @@ impl Bench {
         let mut numbers = Vec::new();
         for (number, blocks) in run.stored {
             let permit = self.ledger.force(1);
-            let body = Body::Stored { blocks: Arc::new(blocks), fetched: None, _permit: permit };
-            self.lane.replace(number, body);
+            self.lane.replace(number, Body::stored(blocks, permit));
             numbers.push(number);
         }
         numbers
@@ -287,6 +285,51 @@ fn nothing_is_fetched_ahead_of_a_window_that_is_there() {
     bench.store();
     assert_eq!(bench.next(1000), Items(vec![10]));
     assert_eq!(bench.next(1000), Fetch(vec![1], 1));
+}
+
+/// A reader that stays away loses fetched blocks at the second time that memory is short, and not again
+/// once it has come back for them.
+#[test]
+fn fetched_blocks_are_given_up_once() {
+    let mut bench = Bench::new();
+    bench.append(10);
+    bench.encode();
+    bench.store();
+    assert_eq!(bench.next(0), Fetch(vec![0], 1));
+    let stored = bench.pool.reserved();
+    bench.fetched(&[0]);
+    let fetched = bench.pool.reserved();
+    assert!(fetched > stored);
+    assert!(!bench.lane.age_unread());
+    assert_eq!(bench.pool.reserved(), fetched, "the first time it is kept");
+    assert!(bench.lane.age_unread());
+    assert_eq!(bench.pool.reserved(), stored);
+    assert!(!bench.lane.age_unread(), "there is nothing to give up");
+    assert_eq!(bench.next(0), Fetch(vec![0], 1));
+    bench.fetched(&[0]);
+    for _ in 0..3 {
+        bench.lane.age_unread();
+    }
+    assert_eq!(bench.pool.reserved(), fetched, "it came back, so they stay");
+    assert_eq!(bench.next(0), Items(vec![10]));
+}
+
+/// The batch that a reader was woken for may be encoded the second time that memory is short.
+#[test]
+fn a_batch_that_nobody_comes_for_is_encoded() {
+    let mut bench = Bench::new();
+    bench.lane.wanted = true;
+    bench.append(20);
+    assert_eq!(bench.encode(), [1]);
+    bench.lane.age_unread();
+    assert_eq!(bench.encode(), [0; 0]);
+    bench.lane.age_unread();
+    assert_eq!(bench.encode(), [0]);
+    (0..2).for_each(|_| assert_eq!(bench.next(0), Items(vec![10])));
+    bench.lane.wanted = true;
+    bench.append(10);
+    bench.lane.age_unread();
+    assert_eq!(bench.encode(), [0; 0], "it came, so its next batch stays again");
 }
 
 #[test]
