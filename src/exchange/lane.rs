@@ -371,7 +371,8 @@ impl Lane {
 
     /// Gives item `number` the blocks that were fetched for it, if it is still there.
     pub(super) fn set_fetched(&mut self, number: u64, buffers: Vec<Arc<Held<Buffer>>>) {
-        if let Some(Item { body: Body::Stored { fetched, reads, .. }, .. }) = self.item_mut(number) {
+        if let Some(Item { body: Body::Stored { fetched, reads, .. }, .. }) = self.item_mut(number)
+        {
             *fetched = Some(buffers);
             *reads = reads.saturating_add(1);
         }

@@ -149,7 +149,10 @@ struct Claim {
 
 impl Claim {
     /// The lanes of the output, and the pool for a merge of them.
-    fn lanes(mut self, context: &Arc<TaskContext>) -> Result<(Vec<LaneStream>, Arc<dyn MemoryPool>)> {
+    fn lanes(
+        mut self,
+        context: &Arc<TaskContext>,
+    ) -> Result<(Vec<LaneStream>, Arc<dyn MemoryPool>)> {
         let Some(state) = self.state.take() else {
             return internal_err!("an output has its lanes once");
         };

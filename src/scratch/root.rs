@@ -89,7 +89,8 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         // The home goes first: without its lock file it would be a leftover.
-        for outcome in [std::fs::remove_dir_all(&self.home), std::fs::remove_file(&self.lock_path)] {
+        for outcome in [std::fs::remove_dir_all(&self.home), std::fs::remove_file(&self.lock_path)]
+        {
             if let Err(error) = outcome {
                 log::warn!("{} stays behind: {error}", self.home.display());
             }

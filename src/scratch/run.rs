@@ -182,11 +182,8 @@ impl RunWriter {
             self.flush(stored)?;
         }
         let start = self.buffer.len();
-        let place = Place {
-            file: None,
-            partition: u32::try_from(partition).ok(),
-            offset: start as u64,
-        };
+        let place =
+            Place { file: None, partition: u32::try_from(partition).ok(), offset: start as u64 };
         let bound = RawBound::exact(len as u64);
         let mut blocks = Vec::with_capacity(segment.len());
         let mut writer = SegmentWriter::at(&mut self.buffer, &mut self.scratch, bound, place)?;

@@ -98,9 +98,13 @@ impl BlockEncoder {
         Ok(Self { checked, schema, codec, compressor, codec_use, body })
     }
 
-    /// Takes the memory that the codec needs for blocks of up to `max_len` bytes, so that
+    /// Takes the memory that the codec's context needs for blocks of up to `max_len` bytes, so that
     /// [`Self::held_bytes`] has it. A codec that cannot be set up is done without.
     pub fn prepare_codec(&mut self, max_len: usize) {
+        // The others have tables of one size.
+        if !matches!(self.codec, Codec::Zstd { .. }) {
+            return;
+        }
         let len = max_len.min(MAX_BODY);
         if self.compressor.as_mut().is_some_and(|compressor| compressor.prepare(len).is_err()) {
             self.compressor = None;
