@@ -122,7 +122,10 @@ async fn count_distinct(side: &str, parts: Vec<Vec<RecordBatch>>, sample: &mut S
 fn count_spills(plan: &Arc<dyn ExecutionPlan>, sample: &mut Sample) {
     if plan.name().contains("Repartition") {
         let metrics = plan.metrics().unwrap();
-        let metric = |name| metrics.sum_by_name(name).map_or(0, |value| value.as_usize() as u64);
+        let metric = |name: &str| {
+            let sum = metrics.sum(|metric| metric.value().name() == name);
+            sum.map_or(0, |value| value.as_usize() as u64)
+        };
         sample.stored_bytes += metric("spilled_bytes");
         sample.raw_bytes += metric("spilled_raw_bytes").max(metric("spilled_bytes"));
     }
