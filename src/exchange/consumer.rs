@@ -130,10 +130,13 @@ impl LaneStream {
                 empty.insert(BlockDecoder::try_new(schema, DecodeLimits::default())?)
             }
         };
-        let lane = self.lane;
+        let outputs = self.handle.as_ref().map_or(1, |handle| handle.0.exchange.outputs.max(1));
+        let output = self.lane % outputs;
         let at = |error: BlockError, stored: Option<&StoredBlock>| {
-            let place =
-                stored.map_or_else(|| format!("partition {lane} in memory"), StoredBlock::place);
+            let place = match stored {
+                Some(stored) => format!("partition {output}, {}", stored.place()),
+                None => format!("partition {output} in memory"),
+            };
             DataFusionError::from(error).context(format!("decoding a block of {place}"))
         };
         match parts {

@@ -92,8 +92,8 @@ pub(super) struct Lane {
     stage_permit: Permit,
     queue: VecDeque<Item>,
     queued: Weight,
-    /// Number of the item at the front of the queue.
-    head: u64,
+    /// Of the item that comes next.
+    next_number: u64,
     windows: usize,
     open_window_rows: usize,
     open_window_bytes: usize,
@@ -118,7 +118,7 @@ impl Lane {
             stage_permit: permit,
             queue: VecDeque::new(),
             queued: Weight::default(),
-            head: 0,
+            next_number: 0,
             windows: 0,
             open_window_rows: 0,
             open_window_bytes: 0,
@@ -262,7 +262,9 @@ impl Lane {
             (self.open_window_rows, self.open_window_bytes) = (0, 0);
         }
         self.queued.add(body.weight());
-        self.queue.push_back(Item { body, ends_window });
+        let number = self.next_number;
+        self.next_number += 1;
+        self.queue.push_back(Item { number, body, ends_window });
     }
 
     /// Queues `slab`. `ends_window` says whether its window ends with it: slabs are cut at the ends
@@ -331,7 +333,6 @@ impl Lane {
         }
         let mut items = Vec::new();
         while let Some(item) = self.queue.pop_front() {
-            self.head += 1;
             self.queued.sub(item.body.weight());
             let last = item.ends_window;
             items.push(item);
@@ -348,13 +349,13 @@ impl Lane {
         let mut wanted = ToFetch { items: Vec::new(), needed: 0 };
         let mut bytes = 0;
         let mut in_window = true;
-        for (number, item) in (self.head..).zip(&self.queue) {
+        for item in &self.queue {
             if let Body::Stored { blocks, fetched: None, .. } = &item.body {
                 bytes += blocks.iter().map(StoredBlock::len).sum::<usize>();
                 if !in_window && (wanted.needed == 0 || bytes > read_ahead) {
                     break;
                 }
-                wanted.items.push((number, Arc::clone(blocks)));
+                wanted.items.push((item.number, Arc::clone(blocks)));
                 wanted.needed += usize::from(in_window);
             } else if !in_window {
                 break;
@@ -365,8 +366,12 @@ impl Lane {
     }
 
     fn item_mut(&mut self, number: u64) -> Option<&mut Item> {
-        let index = usize::try_from(number.checked_sub(self.head)?).ok()?;
+        let index = self.index_of(number)?;
         self.queue.get_mut(index)
+    }
+
+    fn index_of(&self, number: u64) -> Option<usize> {
+        self.queue.binary_search_by_key(&number, |item| item.number).ok()
     }
 
     /// Gives item `number` the blocks that were fetched for it, if it is still there.
@@ -411,7 +416,8 @@ impl Lane {
         let skip = usize::from(self.wanted && self.windows > 0 && self.unread_age < 2);
         self.flush(shape, false)?;
         self.stage = None;
-        let batches = (self.head..).zip(&self.queue).skip(skip).filter_map(|(number, item)| {
+        let batches = self.queue.iter().skip(skip).filter_map(|item| {
+            let number = item.number;
             match &item.body {
                 Body::Batch(batch) => Some((number, Unencoded::Batch(Arc::clone(batch)))),
                 Body::Slab(slab) => Some((number, Unencoded::Slab(Arc::clone(slab)))),
@@ -430,8 +436,8 @@ impl Lane {
 
     /// The encoded blocks that may be written.
     pub(super) fn blocks(&self) -> Vec<(u64, Vec<Arc<Held<Block>>>)> {
-        let blocks = (self.head..).zip(&self.queue).filter_map(|(number, item)| match &item.body {
-            Body::Blocks(blocks) => Some((number, blocks.clone())),
+        let blocks = self.queue.iter().filter_map(|item| match &item.body {
+            Body::Blocks(blocks) => Some((item.number, blocks.clone())),
             _ => None,
         });
         blocks.collect()
@@ -444,6 +450,26 @@ impl Lane {
             let less = std::mem::replace(&mut item.body, body).weight();
             self.queued.sub(less);
             self.queued.add(more);
+            self.merge_stored(number);
+        }
+    }
+
+    /// Makes stored item `number` one with the stored item before it, in the same window: what is
+    /// known of stored rows then grows with their blocks alone, however many runs they are in.
+    fn merge_stored(&mut self, number: u64) {
+        let Some(index) = self.index_of(number).filter(|_| !self.fetching) else { return };
+        let stored = |index: usize| self.queue.get(index).is_some_and(|item| item.body.is_stored());
+        let Some(before) = index.checked_sub(1) else { return };
+        if !stored(index) || !stored(before) {
+            return;
+        }
+        if self.queue.get(before).is_none_or(|item| item.ends_window) {
+            return;
+        }
+        let Some(behind) = self.queue.remove(index) else { return };
+        if let Some(item) = self.queue.get_mut(before) {
+            item.ends_window = behind.ends_window;
+            item.body.add_stored(behind.body);
         }
     }
 

@@ -9,7 +9,7 @@ use super::Exchange;
 use super::lane::Body;
 use super::metrics::RunSize;
 use crate::memory::{Cause, Permit};
-use crate::scratch::{RunBlocks, RunWriter, ScratchPlan, StoredBlock};
+use crate::scratch::{RunBlocks, RunWriter, ScratchPlan};
 
 /// What writes runs, between two of them.
 pub(super) struct Runs {
@@ -47,8 +47,8 @@ impl Exchange {
         let size = RunSize { rows: run.rows, raw_bytes: run.raw_bytes, bytes: run.bytes };
         self.plan.metrics.count_run(cause, &size);
         for ((lane, number), blocks) in run.stored {
-            let permit = self.ledger.force(blocks.len() * StoredBlock::HELD_BYTES);
-            self.with_lane(lane, |lane| lane.replace(number, Body::stored(blocks, permit)));
+            let body = Body::stored(blocks, self.ledger.empty());
+            self.with_lane(lane, |lane| lane.replace(number, body));
         }
         Ok(true)
     }

@@ -98,11 +98,6 @@ impl ScratchFile {
         *self.handle.lock() = None;
     }
 
-    /// Whether a consumed range takes `len` bytes.
-    pub(super) fn has_gap(&self, len: u64) -> bool {
-        self.space.lock().0.fit(len).is_some()
-    }
-
     /// Takes a consumed range; its offset. `None` without one, or beyond a limit.
     pub(super) fn take_gap(&self, len: u64) -> Option<u64> {
         let mut locked = self.space.lock();

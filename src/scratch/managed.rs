@@ -36,10 +36,6 @@ impl ManagedSpace {
         self.closed.iter().filter_map(Weak::upgrade).chain(open)
     }
 
-    pub(super) fn has_gap(&self, len: u64) -> bool {
-        self.files().any(|file| file.path().is_some() && file.has_gap(len))
-    }
-
     /// Gives back the blocks of what was consumed, and forgets files that are gone.
     pub(super) fn begin_run(&mut self) {
         self.closed.retain(|file| file.strong_count() > 0);

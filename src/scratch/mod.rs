@@ -9,7 +9,7 @@
 //! | DataFusion's `DiskManager` | rotate at `max_spill_file_size_bytes`, deleted with their last block | appended bytes, until the file is deleted | is met before the write that is charged |
 //! | `ifile.scratch_dirs` | one per exchange and directory | bytes with blocks, against the limits of directory and query | drops the device for the query |
 //!
-//! A segment's range is free with the last of its blocks. Free ranges are written to again, first
+//! Segments that lie together are free with the last of their blocks. Free ranges are written to again, first
 //! fit, and where they are large their blocks go back to the file system as holes, if `ifile.punch_holes`
 //! says so and a probe finds that it works.
 //!
@@ -22,7 +22,7 @@
 //! such a stream may need a blocking thread of its own, and there may be only one.
 //!
 //! ```text
-//!   blocks -> RunWriter -> segments -> buffer -> Space -> ScratchFile <- StoredSegment <- StoredBlock
+//!   blocks -> RunWriter -> segments -> buffer -> Space -> ScratchFile <- StoredExtent <- StoredBlock
 //!                                                              FileSpace: live, free, punched
 //! ```
 
@@ -112,14 +112,6 @@ impl Space {
         match plan.dirs.as_slice() {
             [] => Self::Managed(ManagedSpace::new(Arc::clone(plan))),
             _ => Self::Own(OwnSpace::new(Arc::clone(plan))),
-        }
-    }
-
-    /// Whether a consumed range takes `len` bytes.
-    fn has_gap(&self, len: u64) -> bool {
-        match self {
-            Self::Managed(space) => space.has_gap(len),
-            Self::Own(space) => space.has_gap(len),
         }
     }
 

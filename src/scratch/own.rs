@@ -39,10 +39,6 @@ impl OwnSpace {
         self.devices.iter().filter(working).filter_map(|device| device.file.as_ref())
     }
 
-    pub(super) fn has_gap(&self, len: u64) -> bool {
-        self.files().any(|file| file.has_gap(len))
-    }
-
     /// Gives back the blocks of what was consumed.
     pub(super) fn begin_run(&mut self) {
         self.files().for_each(|file| file.punch_holes());

@@ -1,17 +1,21 @@
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 
-use super::stored::{StoredBlock, StoredSegment};
+use super::stored::{StoredBlock, StoredExtent};
 use super::{ScratchPlan, Space};
 use crate::codec::Codec;
 use crate::error::Place;
 use crate::ifile::{RawBound, SegmentOptions, SegmentWriter, WriteScratch};
-use crate::memory::Held;
+use crate::memory::{Held, Ledger};
 
 /// Bytes of segments gathered before they go to a file. A segment of several blocks is not longer.
 const BUFFER_BYTES: usize = 128 * 1024;
+
+/// Segments that are given back together have at least so many bytes, where they lie together: what is
+/// known of them then takes little memory.
+const EXTENT_BYTES: usize = 32 * 1024;
 
 /// Two lengths before a record, at most.
 const MAX_RECORD_HEAD: usize = 10;
@@ -64,6 +68,7 @@ pub(crate) struct Run<T> {
 /// Writes runs to scratch files, one after another.
 pub(crate) struct RunWriter {
     space: Space,
+    ledger: Arc<Ledger>,
     max_segment_bytes: usize,
     scratch: WriteScratch,
     buffer: Vec<u8>,
@@ -95,6 +100,7 @@ impl RunWriter {
         let max_file_bytes = usize::try_from(plan.max_file_bytes).unwrap_or(usize::MAX);
         Ok(Self {
             space: Space::new(plan),
+            ledger: Arc::clone(&plan.ledger),
             max_segment_bytes: BUFFER_BYTES.min(max_file_bytes),
             scratch: WriteScratch::new(SegmentOptions::new(Codec::None))?,
             buffer: Vec::new(),
@@ -168,7 +174,7 @@ impl RunWriter {
         Ok(bytes)
     }
 
-    /// Adds a segment to the buffer, or by itself to where a consumed one was. Returns its length.
+    /// Adds a segment to the buffer. Returns its length.
     fn add_segment(
         &mut self,
         partition: usize,
@@ -177,13 +183,15 @@ impl RunWriter {
     ) -> Result<u64> {
         let records = segment.iter().map(|piece| record_bytes(piece.bytes.len()));
         let len = SEGMENT_ENVELOPE + records.sum::<usize>();
-        let alone = self.space.has_gap(len as u64);
-        if alone || self.buffer.len() + len > self.max_segment_bytes {
+        if self.buffer.len() + len > self.max_segment_bytes {
             self.flush(stored)?;
         }
         let start = self.buffer.len();
-        let place =
-            Place { file: None, partition: u32::try_from(partition).ok(), offset: start as u64 };
+        let place = Place {
+            file: None,
+            partition: u32::try_from(partition).ok(),
+            offset: start as u64,
+        };
         let bound = RawBound::exact(len as u64);
         let mut blocks = Vec::with_capacity(segment.len());
         let mut writer = SegmentWriter::at(&mut self.buffer, &mut self.scratch, bound, place)?;
@@ -196,9 +204,6 @@ impl RunWriter {
         let end = self.buffer.len();
         debug_assert_eq!(end - start, len);
         self.pending.push(Pending { start, end, partition, blocks });
-        if alone {
-            self.flush(stored)?;
-        }
         Ok((end - start) as u64)
     }
 
@@ -211,22 +216,33 @@ impl RunWriter {
         let placed = self.space.place(&self.buffer).map_err(|error| {
             error.context(format!("writing the rows of partitions {first} to {last}"))
         })?;
-        for Pending { start, end, partition, blocks } in self.pending.drain(..) {
-            let segment = Arc::new(StoredSegment {
+        let mut rest = self.pending.as_slice();
+        while let Some(first) = rest.first() {
+            let below = |pending: &&Pending| pending.end - first.start < EXTENT_BYTES;
+            let count = rest.iter().take_while(below).count() + 1;
+            let (segments, more) = rest.split_at(count.min(rest.len()));
+            rest = more;
+            let end = segments.last().map_or(first.end, |last| last.end);
+            let extent = Arc::new(StoredExtent {
                 file: Arc::clone(&placed.file),
-                partition,
-                offset: placed.offset + start as u64,
-                len: (end - start) as u64,
+                offset: placed.offset + first.start as u64,
+                len: (end - first.start) as u64,
+                _permit: self.ledger.force(StoredExtent::HELD_BYTES),
             });
-            for (input, at, len) in blocks {
-                let segment = Arc::clone(&segment);
-                let block = StoredBlock { segment, offset: placed.offset + at as u64, len };
-                if let Some(blocks) = stored.get_mut(input) {
+            for (input, at, len) in segments.iter().flat_map(|segment| &segment.blocks) {
+                let extent = Arc::clone(&extent);
+                let block = StoredBlock { extent, at: to_u32(at - first.start)?, len: to_u32(*len)? };
+                if let Some(blocks) = stored.get_mut(*input) {
                     blocks.push(block);
                 }
             }
         }
+        self.pending.clear();
         self.buffer.clear();
         Ok(())
     }
+}
+
+fn to_u32(value: usize) -> Result<u32> {
+    u32::try_from(value).map_err(|error| DataFusionError::External(Box::new(error)))
 }

@@ -4,20 +4,28 @@ use arrow::buffer::Buffer;
 use datafusion::common::Result;
 
 use super::file::{ScratchFile, to_usize};
+use crate::memory::Permit;
 
 /// Fetches of blocks whose distance in a file is at most this share one read.
 const MAX_READ_GAP: u64 = 4096;
 
-/// A segment in a scratch file. Its range is free again with the last of its blocks.
+/// Some segments that lie together in a scratch file. Their range is free again with the last of
+/// their blocks.
 #[derive(Debug)]
-pub(super) struct StoredSegment {
+pub(super) struct StoredExtent {
     pub(super) file: Arc<ScratchFile>,
-    pub(super) partition: usize,
     pub(super) offset: u64,
     pub(super) len: u64,
+    /// For the memory of this.
+    pub(super) _permit: Permit,
 }
 
-impl Drop for StoredSegment {
+impl StoredExtent {
+    /// What it takes in memory.
+    pub(super) const HELD_BYTES: usize = 32 + size_of::<Self>();
+}
+
+impl Drop for StoredExtent {
     fn drop(&mut self) {
         self.file.release(self.offset..self.offset + self.len);
     }
@@ -26,34 +34,38 @@ impl Drop for StoredSegment {
 /// A block in a scratch file. The file lives as long as one of its blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredBlock {
-    pub(super) segment: Arc<StoredSegment>,
-    /// In the file.
-    pub(super) offset: u64,
-    pub(super) len: usize,
+    pub(super) extent: Arc<StoredExtent>,
+    /// In the extent.
+    pub(super) at: u32,
+    pub(super) len: u32,
 }
 
-impl StoredBlock {
-    /// What a stored block takes in memory, with a segment for itself.
-    pub(crate) const HELD_BYTES: usize = 96 + size_of::<Self>() + size_of::<StoredSegment>();
+// There may be one for every run and partition.
+const _: () = assert!(size_of::<StoredBlock>() == 16);
 
+impl StoredBlock {
     /// Most bytes that one read takes for several blocks.
     pub(crate) const MAX_READ_BYTES: usize = 256 * 1024;
 
     /// Stored bytes.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len as usize
+    }
+
+    /// In the file.
+    fn offset(&self) -> u64 {
+        self.extent.offset + u64::from(self.at)
     }
 
     /// Where the block is, for errors.
     pub(crate) fn place(&self) -> String {
-        let StoredSegment { file, partition, .. } = &*self.segment;
-        format!("partition {partition}, offset {} of {}", self.offset, file.name())
+        format!("offset {} of {}", self.offset(), self.extent.file.name())
     }
 
     /// Whether the block is read by [`stream_all`](Self::stream_all) rather than by
     /// [`read_all`](Self::read_all): its file has no path.
     pub(crate) fn is_streamed(&self) -> bool {
-        self.segment.file.path().is_none()
+        self.extent.file.path().is_none()
     }
 
     /// Reads `blocks`, those that lie next to each other together, and gives the blocks of what was
@@ -66,7 +78,7 @@ impl StoredBlock {
         for group in neighbours(blocks) {
             let (offset, len) = extent(group)?;
             if let Some(first) = group.first() {
-                let file = &first.segment.file;
+                let file = &first.extent.file;
                 cut(&file.read(offset, len)?, group, offset, &mut buffers)?;
                 file.punch_holes();
             }
@@ -83,7 +95,7 @@ impl StoredBlock {
         for group in neighbours(blocks) {
             let (offset, len) = extent(group)?;
             let Some(first) = group.first() else { continue };
-            let file = &first.segment.file;
+            let file = &first.extent.file;
             // A backend may give files of both kinds; its local ones do not wait long.
             let bytes = match first.is_streamed() {
                 true => file.stream(offset, len).await?,
@@ -95,7 +107,7 @@ impl StoredBlock {
     }
 
     fn end(&self) -> u64 {
-        self.offset + self.len as u64
+        self.offset() + u64::from(self.len)
     }
 }
 
@@ -106,10 +118,10 @@ fn neighbours<'a, 'b>(
     std::iter::from_fn(move || {
         let first = blocks.first()?;
         let joins = |(block, next): &(&&StoredBlock, &&StoredBlock)| {
-            let gap = next.offset.checked_sub(block.end());
-            Arc::ptr_eq(&block.segment.file, &next.segment.file)
+            let gap = next.offset().checked_sub(block.end());
+            Arc::ptr_eq(&block.extent.file, &next.extent.file)
                 && gap.is_some_and(|gap| gap <= MAX_READ_GAP)
-                && next.end() - first.offset <= StoredBlock::MAX_READ_BYTES as u64
+                && next.end() - first.offset() <= StoredBlock::MAX_READ_BYTES as u64
         };
         let more = blocks.iter().zip(blocks.iter().skip(1)).take_while(joins).count();
         let (group, rest) = blocks.split_at_checked(1 + more)?;
@@ -120,7 +132,7 @@ fn neighbours<'a, 'b>(
 
 /// Offset and length of what `group` spans.
 fn extent(group: &[&StoredBlock]) -> Result<(u64, usize)> {
-    let start = group.first().map_or(0, |block| block.offset);
+    let start = group.first().map_or(0, |block| block.offset());
     let end = group.last().map_or(0, |block| block.end());
     Ok((start, to_usize(end.saturating_sub(start))?))
 }
@@ -138,8 +150,8 @@ fn cut(
         return Ok(());
     }
     for block in group {
-        let start = to_usize(block.offset - offset)?;
-        let part = bytes.slice_with_length(start, block.len);
+        let start = to_usize(block.offset() - offset)?;
+        let part = bytes.slice_with_length(start, block.len());
         buffers.push(Buffer::from_slice_ref(part.as_slice()));
     }
     Ok(())

@@ -34,6 +34,12 @@ fn status(field: &str) -> usize {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// An exchange has a hundredth of the pool, in which no query fits; the others have the rest.
+async fn with_little_memory(context: &SessionContext) {
+    run(context, "SET ifile.memory_share = 0.01").await;
+    run(context, "SET datafusion.execution.sort_spill_reservation_bytes = 65536").await;
+}
+
 #[test]
 fn a_thousand_queries_leak_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -55,8 +61,7 @@ fn a_thousand_queries_leak_nothing() {
     let own = directory.path().join("own").display().to_string();
     let mut after_a_hundred = 0;
     tokio.block_on(async {
-        // The exchange has a hundredth of the pool, in which no query fits.
-        run(&context, "SET ifile.memory_share = 0.01").await;
+        with_little_memory(&context).await;
         for number in 0..1000 {
             let dirs = if number % 2 == 0 { "" } else { own.as_str() };
             run(&context, &format!("SET ifile.scratch_dirs = '{dirs}'")).await;
@@ -98,7 +103,7 @@ async fn the_queries_spill() {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build().unwrap();
     let context = SessionContext::new_with_state(ifile_state(config(), Arc::new(runtime)));
     with_table(&context);
-    run(&context, "SET ifile.memory_share = 0.01").await;
+    with_little_memory(&context).await;
     let sql = "SELECT k, s, row_number() OVER (PARTITION BY k ORDER BY g) FROM t";
     let plan = physical_plan(&context, sql).await;
     datafusion::physical_plan::collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();

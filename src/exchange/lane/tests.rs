@@ -134,14 +134,20 @@ impl Bench {
     }
 
     fn next(&mut self, read_ahead: usize) -> Found {
-        let head = self.lane.head;
         match self.lane.next(&self.shape, read_ahead).unwrap() {
             Next::Items(items) => {
-                let rows = (head..).zip(&items).map(|(number, item)| match &item.body {
+                let left = self.lane.queue.front().map(|item| item.number);
+                let numbers = items.iter().skip(1).map(|item| item.number);
+                let ends = numbers.chain([left.unwrap_or(self.lane.next_number)]);
+                let rows = items.iter().zip(ends).map(|(item, end)| match &item.body {
                     Body::Batch(batch) => batch.value.num_rows(),
                     Body::Slab(slab) => slab.value.rows(),
                     Body::Blocks(blocks) => blocks.iter().map(|block| block.value.rows).sum(),
-                    Body::Stored { .. } => self.encoded_rows[&number],
+                    // An item stands for those that became one with it.
+                    Body::Stored { .. } => {
+                        let numbers = item.number..end;
+                        numbers.filter_map(|number| self.encoded_rows.get(&number)).sum()
+                    }
                 });
                 Items(rows.collect())
             }
@@ -157,8 +163,12 @@ impl Bench {
     fn fetched(&mut self, numbers: &[u64]) {
         self.lane.fetching = false;
         for number in numbers {
+            let blocks = match self.lane.item_mut(*number) {
+                Some(Item { body: Body::Stored { blocks, .. }, .. }) => blocks.len(),
+                _ => 2,
+            };
             let buffer = Held::new(Buffer::from_vec(vec![7_u8; 30]), self.ledger.force(30));
-            self.lane.set_fetched(*number, vec![Arc::clone(&buffer), buffer]);
+            self.lane.set_fetched(*number, vec![buffer; blocks]);
         }
     }
 
@@ -258,16 +268,16 @@ fn several_windows_are_fetched_as_far_as_read_ahead_goes() {
     bench.append(26);
     bench.encode();
     assert_eq!(bench.store(), [0, 1, 2, 3]);
-    // Items 0 and 1 are the first window, of two blocks of 30 bytes each.
+    // Items 0 and 1 are the first window, of two blocks of 30 bytes each, and have become one.
     for (read_ahead, numbers) in
-        [(0, vec![0, 1]), (179, vec![0, 1]), (180, vec![0, 1, 2]), (1000, vec![0, 1, 2, 3])]
+        [(0, vec![0]), (179, vec![0]), (180, vec![0, 2]), (1000, vec![0, 2, 3])]
     {
-        assert_eq!(bench.next(read_ahead), Fetch(numbers, 2));
+        assert_eq!(bench.next(read_ahead), Fetch(numbers, 1));
         assert_eq!(bench.next(read_ahead), Wait, "it is being fetched");
         bench.lane.fetching = false;
     }
     bench.fetched(&[0, 1, 2]);
-    assert_eq!(bench.next(1000), Items(vec![4, 6]));
+    assert_eq!(bench.next(1000), Items(vec![10]));
     assert_eq!(bench.next(1000), Items(vec![10]));
     assert_eq!(bench.next(1000), Fetch(vec![3], 1));
     // What comes for an item that is gone is dropped.
