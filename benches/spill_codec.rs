@@ -79,7 +79,10 @@ fn main() {
     println!("hash exchange of lineitem: {} rows, {:.0} MB", exchange[0].rows, source / 1e6);
     table(&exchange);
     let query = all_sides(scale, rounds, true);
-    println!("select count(distinct l_partkey) from lineitem, pool of {:.0} MB", mb(query[0].pool_bytes));
+    println!(
+        "select count(distinct l_partkey) from lineitem, pool of {:.0} MB",
+        mb(query[0].pool_bytes)
+    );
     table(&query);
     println!("Impala, TPC-H SF30 at 200 MB: none 19.59 s, LZ4 18.56 s, ZSTD 20.59 s");
     let bars = if args.quick { Vec::new() } else { bars(&exchange) };
@@ -92,13 +95,19 @@ fn bars(exchange: &[Sample]) -> Vec<Bar> {
     vec![
         Bar::at_most("wall time, lz4 / stock", lz4.seconds / stock.seconds, 0.5),
         Bar::at_most("stored bytes, lz4 / stock", ratio(lz4.stored_bytes, stock.stored_bytes), 0.4),
-        Bar::at_most("resident growth beyond the pool, lz4, MB", mb(lz4.resident_growth) - 64.0, 64.0),
+        Bar::at_most(
+            "resident growth beyond the pool, lz4, MB",
+            mb(lz4.resident_growth) - 64.0,
+            64.0,
+        ),
         Bar::at_most("wall time, lz4 / none", lz4.seconds / none.seconds, 1.1),
     ]
 }
 
 fn table(samples: &[Sample]) {
-    println!("side      seconds  spilled raw MB  stored MB  ratio  resident growth MB  time / stock");
+    println!(
+        "side      seconds  spilled raw MB  stored MB  ratio  resident growth MB  time / stock"
+    );
     for (side, sample) in SIDES.iter().zip(samples) {
         println!(
             "{side:<8} {:>8.2} {:>15.1} {:>10.1} {:>6.2} {:>19.1} {:>13.2}",

@@ -41,7 +41,8 @@ pub(crate) fn run(side: &str, scale: f64, query: bool) -> Sample {
         ..Sample::default()
     };
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let (before, peak, stop) = (resident(), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (before, peak, stop) =
+        (resident(), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let sampler = {
         let (peak, stop) = (Arc::clone(&peak), Arc::clone(&stop));
         std::thread::spawn(move || {
@@ -78,8 +79,7 @@ async fn exchange(side: &str, parts: &[Vec<RecordBatch>], sample: &mut Sample) {
     };
     let pool = Arc::new(GreedyMemoryPool::new(POOL_BYTES));
     let config = SessionConfig::new().with_batch_size(BATCH_ROWS);
-    let context =
-        TaskContext::default().with_session_config(config).with_runtime(runtime(pool));
+    let context = TaskContext::default().with_session_config(config).with_runtime(runtime(pool));
     let context = Arc::new(context);
     let streams: Vec<_> =
         (0..OUTPUTS).map(|output| plan.execute(output, Arc::clone(&context)).unwrap()).collect();

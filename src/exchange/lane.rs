@@ -12,13 +12,13 @@
 //! ```
 
 mod item;
+mod stored;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use arrow::array::RecordBatch;
-use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 
@@ -344,27 +344,6 @@ impl Lane {
         Ok(Next::Items(items))
     }
 
-    /// When the first window lacks stored blocks: those, and more up to `read_ahead` bytes.
-    fn to_fetch(&self, read_ahead: usize) -> ToFetch {
-        let mut wanted = ToFetch { items: Vec::new(), needed: 0 };
-        let mut bytes = 0;
-        let mut in_window = true;
-        for item in &self.queue {
-            if let Body::Stored { blocks, fetched: None, .. } = &item.body {
-                bytes += blocks.iter().map(StoredBlock::len).sum::<usize>();
-                if !in_window && (wanted.needed == 0 || bytes > read_ahead) {
-                    break;
-                }
-                wanted.items.push((item.number, Arc::clone(blocks)));
-                wanted.needed += usize::from(in_window);
-            } else if !in_window {
-                break;
-            }
-            in_window &= !item.ends_window;
-        }
-        wanted
-    }
-
     fn item_mut(&mut self, number: u64) -> Option<&mut Item> {
         let index = self.index_of(number)?;
         self.queue.get_mut(index)
@@ -372,38 +351,6 @@ impl Lane {
 
     fn index_of(&self, number: u64) -> Option<usize> {
         self.queue.binary_search_by_key(&number, |item| item.number).ok()
-    }
-
-    /// Gives item `number` the blocks that were fetched for it, if it is still there.
-    pub(super) fn set_fetched(&mut self, number: u64, buffers: Vec<Arc<Held<Buffer>>>) {
-        if let Some(Item { body: Body::Stored { fetched, reads, .. }, .. }) = self.item_mut(number)
-        {
-            *fetched = Some(buffers);
-            *reads = reads.saturating_add(1);
-        }
-    }
-
-    /// Whether something is held ready for the consumer.
-    pub(super) fn has_unread(&self) -> bool {
-        let front = self.queue.front().filter(|_| self.windows > 0 && !self.closed);
-        front.is_some_and(|item| self.wanted || item.body.is_fetched())
-    }
-
-    /// Memory is short, and the consumer has not come for what is ready. The second time it is not
-    /// kept any longer; whether it was is returned.
-    pub(super) fn age_unread(&mut self) -> bool {
-        if !self.has_unread() {
-            return false;
-        }
-        self.unread_age += 1;
-        if self.unread_age < 2 {
-            return false;
-        }
-        let first = self.unread_age == 2;
-        self.unread_age = 2;
-        let dropped = self.queue.iter_mut().filter(|item| item.body.is_fetched());
-        let dropped = dropped.filter_map(|item| item.body.give_up_fetched().then_some(())).count();
-        first || dropped > 0
     }
 
     /// The rows that may be encoded, for one caller until
@@ -451,25 +398,6 @@ impl Lane {
             self.queued.sub(less);
             self.queued.add(more);
             self.merge_stored(number);
-        }
-    }
-
-    /// Makes stored item `number` one with the stored item before it, in the same window: what is
-    /// known of stored rows then grows with their blocks alone, however many runs they are in.
-    fn merge_stored(&mut self, number: u64) {
-        let Some(index) = self.index_of(number).filter(|_| !self.fetching) else { return };
-        let stored = |index: usize| self.queue.get(index).is_some_and(|item| item.body.is_stored());
-        let Some(before) = index.checked_sub(1) else { return };
-        if !stored(index) || !stored(before) {
-            return;
-        }
-        if self.queue.get(before).is_none_or(|item| item.ends_window) {
-            return;
-        }
-        let Some(behind) = self.queue.remove(index) else { return };
-        if let Some(item) = self.queue.get_mut(before) {
-            item.ends_window = behind.ends_window;
-            item.body.add_stored(behind.body);
         }
     }
 

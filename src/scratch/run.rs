@@ -187,11 +187,8 @@ impl RunWriter {
             self.flush(stored)?;
         }
         let start = self.buffer.len();
-        let place = Place {
-            file: None,
-            partition: u32::try_from(partition).ok(),
-            offset: start as u64,
-        };
+        let place =
+            Place { file: None, partition: u32::try_from(partition).ok(), offset: start as u64 };
         let bound = RawBound::exact(len as u64);
         let mut blocks = Vec::with_capacity(segment.len());
         let mut writer = SegmentWriter::at(&mut self.buffer, &mut self.scratch, bound, place)?;
@@ -231,7 +228,8 @@ impl RunWriter {
             });
             for (input, at, len) in segments.iter().flat_map(|segment| &segment.blocks) {
                 let extent = Arc::clone(&extent);
-                let block = StoredBlock { extent, at: to_u32(at - first.start)?, len: to_u32(*len)? };
+                let block =
+                    StoredBlock { extent, at: to_u32(at - first.start)?, len: to_u32(*len)? };
                 if let Some(blocks) = stored.get_mut(*input) {
                     blocks.push(block);
                 }

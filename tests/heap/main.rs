@@ -134,7 +134,8 @@ fn exchange(source: &Arc<Vec<RecordBatch>>, load: Load) -> Arc<dyn ExecutionPlan
     let schema = Arc::clone(source[0].schema_ref());
     let cycle = || {
         let batches = Arc::clone(source);
-        Arc::new(Cycle { batches, count: load.bytes / batch_bytes / INPUTS }) as Arc<dyn PartitionStream>
+        Arc::new(Cycle { batches, count: load.bytes / batch_bytes / INPUTS })
+            as Arc<dyn PartitionStream>
     };
     let inputs = (0..INPUTS).map(|_| cycle()).collect();
     let input = StreamingTableExec::try_new(schema, inputs, None, None, false, None).unwrap();
@@ -179,9 +180,8 @@ async fn run(source: &Arc<Vec<RecordBatch>>, load: Load) {
     highest.stop.store(true, Ordering::Relaxed);
     sampler.join().unwrap();
     let metrics = plan.metrics().unwrap();
-    let metric = |name: &str| {
-        metrics.sum(|metric| metric.value().name() == name).unwrap().as_usize()
-    };
+    let metric =
+        |name: &str| metrics.sum(|metric| metric.value().name() == name).unwrap().as_usize();
     let growth = highest.growth.load(Ordering::Relaxed);
     let excess = highest.excess.load(Ordering::Relaxed);
     let megabytes = |bytes: isize| bytes as f64 / f64::from(1 << 20);
