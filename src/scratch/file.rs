@@ -161,7 +161,7 @@ impl ScratchFile {
 
     /// Gives the blocks of consumed ranges back to the file system. Blocks the thread.
     pub(super) fn punch_holes(&self) {
-        let holes = self.space.lock().0.to_punch();
+        let holes = self.space.lock().0.take_holes();
         if holes.is_empty() {
             return;
         }

@@ -72,7 +72,7 @@ impl FileSpace {
     }
 
     /// Ranges worth a hole. They are nobody's until [`punched`](Self::punched).
-    pub(super) fn to_punch(&mut self) -> Vec<Range<u64>> {
+    pub(super) fn take_holes(&mut self) -> Vec<Range<u64>> {
         let least = (self.end / PUNCH_PART).clamp(LEAST_PUNCH_BYTES, MOST_PUNCH_BYTES);
         if !self.punches || self.unpunched.bytes() < least {
             return Vec::new();
@@ -115,7 +115,7 @@ mod tests {
         space.take(&fit);
         assert_eq!(space.fit(PAGE).unwrap().0.start, ranges[1].start);
         assert_eq!(space.fit(3 * PAGE), None);
-        assert!(space.to_punch().is_empty());
+        assert!(space.take_holes().is_empty());
         assert_eq!(space.held_bytes(), space.end());
     }
 
@@ -124,12 +124,12 @@ mod tests {
         let mut space = FileSpace::new(true);
         let range = space.append(10 * PAGE + 10);
         space.release(1..range.end);
-        let holes = space.to_punch();
-        assert_eq!(holes, [PAGE..10 * PAGE]);
+        let holes = space.take_holes();
+        assert_eq!(holes, vec![Range { start: PAGE, end: 10 * PAGE }]);
         assert_eq!(space.fit(PAGE), None, "not while it is being punched");
         space.punched(holes[0].clone(), true);
         assert_eq!(space.held_bytes(), PAGE + 10);
-        assert!(space.to_punch().is_empty(), "once is enough");
+        assert!(space.take_holes().is_empty(), "once is enough");
         let (fit, fresh) = space.fit(2 * PAGE).unwrap();
         assert_eq!((fit.start, fresh), (1, PAGE + 1));
         space.take(&fit);
@@ -141,9 +141,9 @@ mod tests {
         let mut space = FileSpace::new(true);
         let range = append(&mut space, 8);
         space.release(range.clone());
-        let holes = space.to_punch();
+        let holes = space.take_holes();
         space.punched(holes[0].clone(), false);
         assert_eq!((space.held_bytes(), space.fit(8 * PAGE)), (8 * PAGE, Some((range, 0))));
-        assert!(space.to_punch().is_empty() && !space.punches);
+        assert!(space.take_holes().is_empty() && !space.punches);
     }
 }

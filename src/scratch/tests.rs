@@ -56,7 +56,7 @@ impl Bench {
 }
 
 fn content(partition: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (partition * 31 + at * 7 + at / 250) as u8).collect()
+    (0..len).map(|at| (partition * 31 + at * 7 + at / 250).to_le_bytes()[0]).collect()
 }
 
 fn check(blocks: &[Vec<StoredBlock>], partitions: &[usize], block: usize) {
@@ -132,7 +132,7 @@ fn holes_give_blocks_back_and_keep_the_rest() {
     let second = bench.write(&[3], 250 * KIB).unwrap();
     check(&second, &[3], 250 * KIB);
     check(&first, &[0, 9], 100 * KIB);
-    assert_eq!(bench.plan.metrics.reused.value(), second[0][0].extent.len as usize);
+    assert_eq!(bench.plan.metrics.reused.value() as u64, second[0][0].extent.len);
     drop((first, second, file));
     bench.end();
 }

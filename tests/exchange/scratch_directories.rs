@@ -19,7 +19,7 @@ const BATCHES: usize = 200;
 
 fn plan_of(
     batches: usize,
-    dirs: String,
+    dirs: &str,
     change: impl FnOnce(&mut IFileOptions),
 ) -> Arc<dyn ExecutionPlan> {
     let batch = move |number| (number < batches).then(|| noise(number as u64 * 4096, 4096, 2));
@@ -31,12 +31,12 @@ fn plan_of(
     exchange(input, partitioning, options)
 }
 
-fn plan(dirs: String) -> Arc<dyn ExecutionPlan> {
+fn plan(dirs: &str) -> Arc<dyn ExecutionPlan> {
     plan_of(BATCHES, dirs, |_| {})
 }
 
 async fn expected() -> Vec<Digest> {
-    digests(&drain(&plan(String::new()), &ample(1024)).await.unwrap())
+    digests(&drain(&plan(""), &ample(1024)).await.unwrap())
 }
 
 fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
@@ -49,7 +49,7 @@ async fn rows_come_back_without_the_disk_manager() {
     let runtime = runtime_without_disk(1);
     for punch in [false, true] {
         let dirs = format!("{0}/a:1MB:0,{0}/b:1MB:0,{0}/c", directory.path().display());
-        let plan = plan_of(BATCHES, dirs, |options| options.punch_holes = punch);
+        let plan = plan_of(BATCHES, &dirs, |options| options.punch_holes = punch);
         let parts = drain_in_turn(&plan, &context(&runtime, 1024)).await.unwrap();
         assert_eq!(digests(&parts), expected().await);
         assert!(metric(&plan, "spill_count") > 0);
@@ -70,7 +70,7 @@ async fn a_limit_ends_the_query_and_the_next_one_runs() {
     let path = directory.path().display().to_string();
     for _ in 0..2 {
         for (dirs, limit) in [(format!("{path}:1MB"), 0), (path.clone(), 1 << 20)] {
-            let plan = plan_of(BATCHES, dirs, |options| options.scratch_limit = limit);
+            let plan = plan_of(BATCHES, &dirs, |options| options.scratch_limit = limit);
             let error = drain_in_turn(&plan, &context(&runtime, 1024)).await.unwrap_err();
             let message = error.to_string();
             for part in ["IFileRepartitionExec", "ifile.scratch_dirs", "ifile.scratch_limit"] {
@@ -86,7 +86,7 @@ async fn a_limit_ends_the_query_and_the_next_one_runs() {
             .await;
         }
     }
-    let small = plan_of(10, format!("{path}:1MB"), |_| {});
+    let small = plan_of(10, &format!("{path}:1MB"), |_| {});
     let parts = drain_in_turn(&small, &context(&runtime, 1024)).await.unwrap();
     assert_eq!(Digest::of(parts.iter().flatten()).rows, 10 * 4096);
 }
@@ -107,7 +107,7 @@ async fn a_device_that_fails_is_dropped_for_the_query() {
     }
     let runtime = greedy_runtime(1);
     let dirs = format!("{}::0,{}/good::1", small.display(), directory.path().display());
-    let plan = plan_of(BATCHES, dirs, |options| options.punch_holes = false);
+    let plan = plan_of(BATCHES, &dirs, |options| options.punch_holes = false);
     // Nothing is consumed before all is written.
     let mut streams = open_all(&plan, &context(&runtime, 1024));
     let mut last = streams.pop().unwrap();
@@ -139,7 +139,7 @@ async fn one_descriptor_for_each_directory() {
     let directory = tempfile::tempdir().unwrap();
     let runtime = greedy_runtime(1);
     let dirs = format!("{0}/a,{0}/b", directory.path().display());
-    let plan = plan(dirs);
+    let plan = plan(&dirs);
     let mut streams = open_all(&plan, &context(&runtime, 1024));
     while within(60, streams[0].next()).await.is_some() {}
     let home = directory.path().to_str().unwrap().to_owned();
@@ -155,7 +155,7 @@ async fn one_descriptor_for_each_directory() {
 async fn a_process_that_spills_and_waits() {
     let dirs = std::env::var("SCRATCH_OF_THE_TEST").unwrap();
     let runtime = greedy_runtime(1);
-    let plan = plan_of(usize::MAX, dirs, |_| {});
+    let plan = plan_of(usize::MAX, &dirs, |_| {});
     let mut streams = open_all(&plan, &context(&runtime, 1024));
     while streams[0].next().await.is_some() {}
 }
@@ -191,7 +191,7 @@ async fn leftovers_of_a_killed_process_are_removed() {
     assert_eq!(entries(directory.path()).len(), 4);
 
     let runtime = greedy_runtime(1);
-    let plan = plan(dirs.clone());
+    let plan = plan(&dirs);
     let parts = drain_in_turn(&plan, &context(&runtime, 1024)).await.unwrap();
     assert_eq!(digests(&parts), expected().await);
     let left = entries(directory.path());

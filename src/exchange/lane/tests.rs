@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::buffer::Buffer;
 use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 use proptest::prelude::*;
 
