@@ -59,7 +59,7 @@ mod session;
 pub mod wire;
 
 pub use codec::Codec;
-pub use config::IFileOptions;
+pub use config::{IFileOptions, ScratchDir, ScratchDirs};
 pub use error::{IFileError, LostOutput, Result};
 #[cfg(feature = "proto")]
 pub use exec::IFilePhysicalCodec;

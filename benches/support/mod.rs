@@ -16,11 +16,13 @@ impl Bar {
     }
 }
 
+#[allow(dead_code, reason = "each bench takes what it needs")]
 /// Whether `--quick` was given: one small iteration, nothing judged.
 pub(crate) fn quick() -> bool {
     std::env::args().any(|arg| arg == "--quick")
 }
 
+#[allow(dead_code, reason = "each bench takes what it needs")]
 /// Runs the sides in turn, `rounds` times, and returns each side's median time. Every round starts
 /// with another side, so that none always follows the same one.
 pub(crate) fn medians(rounds: usize, sides: &mut [&mut dyn FnMut()]) -> Vec<Duration> {

@@ -120,7 +120,7 @@ mod word;
 
 pub(crate) use decode::Joined;
 pub use decode::{BlockDecoder, DecodeLimits};
-pub use encode::{BlockEncoder, BlockInfo, BlockSlice};
+pub use encode::{BlockEncoder, BlockInfo, BlockSlice, CodecUse};
 pub use error::{BlockError, BlockResult};
 pub use header::{BlockHeader, HEADER_LEN};
 pub use sizes::logical_bytes;

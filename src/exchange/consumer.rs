@@ -12,7 +12,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
 use futures::Stream;
 
 use super::lane::{Body, Item, Next, StoredItem, ToFetch};
-use super::{Exchange, ExchangeHandle};
+use super::{Exchange, ExchangeHandle, ExchangeMetrics};
 use crate::block::{BlockDecoder, BlockError, BlockHeader, DecodeLimits, Joined};
 use crate::memory::{Held, Permit};
 use crate::partition::Slab;
@@ -44,6 +44,11 @@ impl LaneStream {
             ready: VecDeque::new(),
             metrics: None,
         }
+    }
+
+    /// The metrics of its exchange.
+    pub(crate) fn exchange_metrics(&self) -> Option<ExchangeMetrics> {
+        self.handle.as_ref().map(|handle| handle.0.exchange.plan.metrics.clone())
     }
 
     /// Counts what leaves in `metrics`, for a stream that is the operator's output.
@@ -125,10 +130,13 @@ impl LaneStream {
                 empty.insert(BlockDecoder::try_new(schema, DecodeLimits::default())?)
             }
         };
-        let lane = self.lane;
+        let outputs = self.handle.as_ref().map_or(1, |handle| handle.0.exchange.outputs.max(1));
+        let output = self.lane % outputs;
         let at = |error: BlockError, stored: Option<&StoredBlock>| {
-            let place =
-                stored.map_or_else(|| format!("partition {lane} in memory"), StoredBlock::place);
+            let place = match stored {
+                Some(stored) => format!("partition {output}, {}", stored.place()),
+                None => format!("partition {output} in memory"),
+            };
             DataFusionError::from(error).context(format!("decoding a block of {place}"))
         };
         match parts {
@@ -267,11 +275,14 @@ impl Exchange {
         Ok(self.hold_fetched(&items, buffers, permit))
     }
 
-    /// Reserves the bytes to fetch. When the pool refuses, nothing is read ahead.
+    /// Reserves the bytes to fetch, and one read of several blocks beside them. When the pool
+    /// refuses, nothing is read ahead.
     fn reserve_fetch(&self, wanted: ToFetch) -> (Vec<StoredItem>, Permit) {
         let ToFetch { mut items, needed } = wanted;
         let bytes_of = |items: &[StoredItem]| -> usize {
-            items.iter().flat_map(|(_, blocks)| blocks.iter()).map(StoredBlock::len).sum()
+            let blocks = items.iter().flat_map(|(_, blocks)| blocks.iter());
+            let bytes: usize = blocks.map(StoredBlock::len).sum();
+            bytes + bytes.min(StoredBlock::MAX_READ_BYTES)
         };
         match self.ledger.try_reserve(bytes_of(&items)) {
             Ok(permit) => (items, permit),

@@ -12,13 +12,13 @@
 //! ```
 
 mod item;
+mod stored;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use arrow::array::RecordBatch;
-use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 
@@ -92,8 +92,8 @@ pub(super) struct Lane {
     stage_permit: Permit,
     queue: VecDeque<Item>,
     queued: Weight,
-    /// Number of the item at the front of the queue.
-    head: u64,
+    /// Of the item that comes next.
+    next_number: u64,
     windows: usize,
     open_window_rows: usize,
     open_window_bytes: usize,
@@ -105,6 +105,8 @@ pub(super) struct Lane {
     pub(super) waiter: Option<Waker>,
     /// Whether the consumer asked for rows and was not given any since.
     pub(super) wanted: bool,
+    /// How often memory was short since the consumer came, up to 2.
+    unread_age: u8,
     pub(super) error: Option<DataFusionError>,
 }
 
@@ -116,7 +118,7 @@ impl Lane {
             stage_permit: permit,
             queue: VecDeque::new(),
             queued: Weight::default(),
-            head: 0,
+            next_number: 0,
             windows: 0,
             open_window_rows: 0,
             open_window_bytes: 0,
@@ -127,6 +129,7 @@ impl Lane {
             starving: true,
             waiter: None,
             wanted: false,
+            unread_age: 0,
             error: None,
         }
     }
@@ -259,7 +262,9 @@ impl Lane {
             (self.open_window_rows, self.open_window_bytes) = (0, 0);
         }
         self.queued.add(body.weight());
-        self.queue.push_back(Item { body, ends_window });
+        let number = self.next_number;
+        self.next_number += 1;
+        self.queue.push_back(Item { number, body, ends_window });
     }
 
     /// Queues `slab`. `ends_window` says whether its window ends with it: slabs are cut at the ends
@@ -311,6 +316,7 @@ impl Lane {
     /// The next output batch, in whatever form its items have. `read_ahead` is how many stored
     /// bytes may be fetched together.
     pub(super) fn next(&mut self, shape: &LaneShape, read_ahead: usize) -> Result<Next> {
+        self.unread_age = 0;
         if shape.eager && self.windows == 0 {
             self.flush(shape, true)?;
         }
@@ -327,7 +333,6 @@ impl Lane {
         }
         let mut items = Vec::new();
         while let Some(item) = self.queue.pop_front() {
-            self.head += 1;
             self.queued.sub(item.body.weight());
             let last = item.ends_window;
             items.push(item);
@@ -339,50 +344,27 @@ impl Lane {
         Ok(Next::Items(items))
     }
 
-    /// When the first window lacks stored blocks: those, and more up to `read_ahead` bytes.
-    fn to_fetch(&self, read_ahead: usize) -> ToFetch {
-        let mut wanted = ToFetch { items: Vec::new(), needed: 0 };
-        let mut bytes = 0;
-        let mut in_window = true;
-        for (number, item) in (self.head..).zip(&self.queue) {
-            if let Body::Stored { blocks, fetched: None, .. } = &item.body {
-                bytes += blocks.iter().map(StoredBlock::len).sum::<usize>();
-                if !in_window && (wanted.needed == 0 || bytes > read_ahead) {
-                    break;
-                }
-                wanted.items.push((number, Arc::clone(blocks)));
-                wanted.needed += usize::from(in_window);
-            } else if !in_window {
-                break;
-            }
-            in_window &= !item.ends_window;
-        }
-        wanted
-    }
-
     fn item_mut(&mut self, number: u64) -> Option<&mut Item> {
-        let index = usize::try_from(number.checked_sub(self.head)?).ok()?;
+        let index = self.index_of(number)?;
         self.queue.get_mut(index)
     }
 
-    /// Gives item `number` the blocks that were fetched for it, if it is still there.
-    pub(super) fn set_fetched(&mut self, number: u64, buffers: Vec<Arc<Held<Buffer>>>) {
-        if let Some(Item { body: Body::Stored { fetched, .. }, .. }) = self.item_mut(number) {
-            *fetched = Some(buffers);
-        }
+    fn index_of(&self, number: u64) -> Option<usize> {
+        self.queue.binary_search_by_key(&number, |item| item.number).ok()
     }
 
     /// The rows that may be encoded, for one caller until
     /// [`end_encoding`](Self::end_encoding); staged rows are flushed first. The batch that a
-    /// consumer has been woken for stays.
+    /// consumer has been woken for stays, unless that does not come.
     pub(super) fn batches(&mut self, shape: &LaneShape) -> Result<Vec<(u64, Unencoded)>> {
         if self.closed || self.encoding {
             return Ok(Vec::new());
         }
-        let skip = usize::from(self.wanted && self.windows > 0);
+        let skip = usize::from(self.wanted && self.windows > 0 && self.unread_age < 2);
         self.flush(shape, false)?;
         self.stage = None;
-        let batches = (self.head..).zip(&self.queue).skip(skip).filter_map(|(number, item)| {
+        let batches = self.queue.iter().skip(skip).filter_map(|item| {
+            let number = item.number;
             match &item.body {
                 Body::Batch(batch) => Some((number, Unencoded::Batch(Arc::clone(batch)))),
                 Body::Slab(slab) => Some((number, Unencoded::Slab(Arc::clone(slab)))),
@@ -401,8 +383,8 @@ impl Lane {
 
     /// The encoded blocks that may be written.
     pub(super) fn blocks(&self) -> Vec<(u64, Vec<Arc<Held<Block>>>)> {
-        let blocks = (self.head..).zip(&self.queue).filter_map(|(number, item)| match &item.body {
-            Body::Blocks(blocks) => Some((number, blocks.clone())),
+        let blocks = self.queue.iter().filter_map(|item| match &item.body {
+            Body::Blocks(blocks) => Some((item.number, blocks.clone())),
             _ => None,
         });
         blocks.collect()
@@ -415,6 +397,7 @@ impl Lane {
             let less = std::mem::replace(&mut item.body, body).weight();
             self.queued.sub(less);
             self.queued.add(more);
+            self.merge_stored(number);
         }
     }
 

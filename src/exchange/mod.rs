@@ -28,6 +28,7 @@
 //! included, aborts the others and reaches every consumer once, after the batches before it.
 
 mod consumer;
+mod encode;
 mod gate;
 mod gather;
 mod lane;
@@ -35,9 +36,10 @@ mod metrics;
 mod pressure;
 mod producer;
 mod slabs;
+mod spill;
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -100,6 +102,8 @@ struct LaneCell {
     lane: Mutex<Lane>,
     arrow_bytes: AtomicUsize,
     block_bytes: AtomicUsize,
+    /// Whether it holds something ready for its reader.
+    unread: AtomicBool,
 }
 
 /// A lane under its lock; when it is dropped, what others see of the lane is settled and its
@@ -168,7 +172,7 @@ impl ExchangeHandle {
     pub(crate) fn start(
         plan: ExchangePlan,
         inputs: Vec<SendableRecordBatchStream>,
-        context: &TaskContext,
+        context: &Arc<TaskContext>,
     ) -> Result<Self> {
         let outputs = plan.partitioning.partition_count();
         let groups = if plan.preserve_order { inputs.len() } else { 1 };
@@ -193,6 +197,7 @@ impl ExchangeHandle {
                     lane: Mutex::new(Lane::new(ledger.empty())),
                     arrow_bytes: AtomicUsize::new(0),
                     block_bytes: AtomicUsize::new(0),
+                    unread: AtomicBool::new(false),
                 })
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
@@ -203,7 +208,7 @@ impl ExchangeHandle {
                 &ledger,
             )
             .map(Mutex::new),
-            pressure: Pressure::new(context, inputs.len(), &ledger),
+            pressure: Pressure::new(&plan, context, inputs.len(), &ledger),
             spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),
             inputs_left: AtomicUsize::new(inputs.len()),
@@ -266,6 +271,7 @@ impl Exchange {
         } else if less > more {
             self.spillable_bytes.fetch_sub(less - more, Ordering::Relaxed);
         }
+        cell.unread.store(lane.has_unread(), Ordering::Relaxed);
         let starving = lane.is_starving(&self.shape);
         if starving != lane.starving {
             lane.starving = starving;

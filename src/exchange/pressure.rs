@@ -4,7 +4,10 @@
 //!    what was asked for is free and at least half of the Arrow bytes are. Blocks stay in memory,
 //!    under the same reservation: they are several times smaller.
 //! 2. Once blocks take the larger part, all of them are written as one run, in partition order.
-//! 3. When nothing is left, the caller goes on with a small working set.
+//! 3. What is held ready for a reader - the batch it was woken for, blocks fetched for it - stays out
+//!    of this the first time. Where the reader has not come by the second time, its batch is encoded as
+//!    well and its fetched blocks are dropped; those are read again when it comes, and then kept.
+//! 4. When nothing is left, the caller goes on with a small working set.
 //!
 //! Worked case: 32 MB may be held. Rows fill them; 16 MB are encoded to 3 MB; rows fill the rest;
 //! again and again, until 16 MB of blocks (80 MB of rows) go to disk in one run. An exchange of
@@ -12,31 +15,22 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::RecordBatch;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
-use datafusion::execution::disk_manager::DiskManager;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::Exchange;
-use super::lane::{Body, Lane, Unencoded};
-use crate::block::{BlockEncoder, BlockInfo, BlockResult, logical_bytes};
-use crate::memory::{Held, Ledger, Permit};
-use crate::partition::Slab;
-use crate::scratch::{Block, RunBlocks, RunWriter, StoredBlock};
+use super::encode::Encoder;
+use super::lane::Lane;
+use super::spill::Runs;
+use super::{Exchange, ExchangePlan, LaneCell};
+use crate::memory::{Cause, Ledger, Permit};
+use crate::scratch::{QueryScratch, ScratchPlan};
 
 /// Encoded Arrow bytes after which a producer lets others run.
 const YIELD_BYTES: usize = 1024 * 1024;
-
-/// What a block takes in memory beside its bytes.
-const BLOCK_BYTES: usize = 256;
-
-/// What a stored block takes in memory.
-const STORED_BLOCK_BYTES: usize = 64 + size_of::<StoredBlock>();
 
 /// Most producers of an exchange that encode at the same time.
 const MAX_ENCODERS: u32 = 4;
@@ -46,37 +40,37 @@ pub(super) struct Pressure {
     /// A producer that encodes has one turn, one that writes has all.
     turns: Semaphore,
     count: u32,
-    idle: Mutex<Vec<Encoder>>,
-    runs: Mutex<Runs>,
-}
-
-struct Encoder {
-    encoder: BlockEncoder,
-    permit: Permit,
-}
-
-struct Runs {
-    disk: Arc<DiskManager>,
-    max_file_bytes: u64,
-    writer: Option<RunWriter>,
-    permit: Permit,
+    pub(super) idle: Mutex<Vec<Encoder>>,
+    pub(super) runs: Mutex<Runs>,
 }
 
 impl Pressure {
-    pub(super) fn new(context: &TaskContext, inputs: usize, ledger: &Arc<Ledger>) -> Self {
+    pub(super) fn new(
+        plan: &ExchangePlan,
+        context: &Arc<TaskContext>,
+        inputs: usize,
+        ledger: &Arc<Ledger>,
+    ) -> Self {
         let execution = &context.session_config().options().execution;
         let cores = std::thread::available_parallelism().map_or(1, usize::from).min(inputs);
         let count = u32::try_from(cores).unwrap_or(MAX_ENCODERS).clamp(1, MAX_ENCODERS);
+        let limit = Some(plan.options.scratch_limit).filter(|limit| *limit > 0);
+        let scratch = ScratchPlan {
+            owner: Arc::clone(&plan.name),
+            disk: Arc::clone(&context.runtime_env().disk_manager),
+            max_file_bytes: execution.max_spill_file_size_bytes.get() as u64,
+            dirs: plan.options.scratch_dirs.clone(),
+            query: QueryScratch::of(context, limit),
+            punch_holes: plan.options.punch_holes,
+            ledger: Arc::clone(ledger),
+            metrics: plan.metrics.scratch.clone(),
+        };
+        let runs = Runs { plan: Arc::new(scratch), writer: None, permit: ledger.empty() };
         Self {
             turns: Semaphore::new(count as usize),
             count,
             idle: Mutex::new(Vec::new()),
-            runs: Mutex::new(Runs {
-                disk: Arc::clone(&context.runtime_env().disk_manager),
-                max_file_bytes: execution.max_spill_file_size_bytes.get() as u64,
-                writer: None,
-                permit: ledger.empty(),
-            }),
+            runs: Mutex::new(runs),
         }
     }
 
@@ -109,11 +103,17 @@ impl Exchange {
     /// written is written by one of them, while no other encodes.
     pub(super) async fn relieve(&self, bytes: usize) -> Result<Relief> {
         let turn = self.pressure.turns(1).await?;
-        if let Ok(permit) = self.ledger.try_reserve(bytes) {
-            return Ok(Relief::Granted(permit));
-        }
+        let cause = match self.ledger.try_reserve(bytes) {
+            Ok(permit) => return Ok(Relief::Granted(permit)),
+            Err(refusal) => {
+                log::debug!("{}: {refusal}", self.plan.name);
+                refusal.cause
+            }
+        };
+        self.plan.metrics.count_refusal(cause);
         self.note_peak();
         self.flush_slabs()?;
+        self.age_unread().await;
         let share = 2 * self.pressure.count as usize;
         if let Some(arrow) = self.arrow_to_encode(bytes)
             && self.encode_largest(bytes.max(arrow / share)).await? > 0
@@ -125,13 +125,50 @@ impl Exchange {
         if let Ok(permit) = self.ledger.try_reserve(bytes) {
             return Ok(Relief::Granted(permit));
         }
-        let arrow = self.arrow_to_encode(bytes);
-        let freed = match arrow {
-            Some(arrow) => self.encode_largest(bytes.max(arrow / 2)).await? > 0,
-            None => false,
-        };
-        let freed = freed || self.write_run().await? || self.encode_largest(usize::MAX).await? > 0;
-        Ok(if freed { Relief::Freed } else { Relief::Nothing })
+        if self.free_alone(bytes, cause).await? {
+            return Ok(Relief::Freed);
+        }
+        Ok(Relief::Nothing)
+    }
+
+    /// Encodes or writes, while no other producer does. Returns whether anything was.
+    async fn free_alone(&self, bytes: usize, cause: Cause) -> Result<bool> {
+        if let Some(arrow) = self.arrow_to_encode(bytes)
+            && self.encode_largest(bytes.max(arrow / 2)).await? > 0
+        {
+            return Ok(true);
+        }
+        Ok(self.write_run(cause).await? || self.encode_largest(usize::MAX).await? > 0)
+    }
+
+    /// What is held ready for a reader that does not come is given up the second time that memory is
+    /// short: a stream that is never polled again must not keep it. Readers that are about to run do
+    /// so first.
+    async fn age_unread(&self) {
+        let unread: Vec<_> = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| cell.unread.load(Ordering::Relaxed))
+            .map(|(lane, _)| lane)
+            .collect();
+        if unread.is_empty() {
+            return;
+        }
+        tokio::task::yield_now().await;
+        for lane in unread {
+            if self.with_lane(lane, Lane::age_unread) == Some(true) {
+                log::debug!("{}: the reader of lane {lane} stays away", self.plan.name);
+                self.plan.metrics.unread_count.add(1);
+            }
+        }
+    }
+
+    /// Takes `bytes` that were refused: nothing is left to give up for them, or little enough is held.
+    pub(super) fn take_working_set(&self, bytes: usize) -> Permit {
+        self.plan.metrics.working_set_count.add(1);
+        log::trace!("{}: {bytes} bytes of the working set", self.plan.name);
+        self.ledger.force(bytes)
     }
 
     /// Arrow bytes held, where they are the larger part of what is.
@@ -145,7 +182,7 @@ impl Exchange {
         (arrow > 0 && arrow >= blocks).then_some(arrow)
     }
 
-    fn total(&self, bytes: impl Fn(&super::LaneCell) -> &std::sync::atomic::AtomicUsize) -> usize {
+    fn total(&self, bytes: impl Fn(&LaneCell) -> &AtomicUsize) -> usize {
         self.lanes.iter().map(|cell| bytes(cell).load(Ordering::Relaxed)).sum()
     }
 
@@ -173,142 +210,5 @@ impl Exchange {
             }
         }
         Ok(encoded)
-    }
-
-    fn encode_lane(&self, lane: usize) -> Result<usize> {
-        let batches = self.with_lane(lane, |lane| lane.batches(&self.shape));
-        let batches = batches.unwrap_or_else(|| Ok(Vec::new()))?;
-        if batches.is_empty() {
-            return Ok(0);
-        }
-        let idle = self.pressure.idle.lock().pop();
-        let mut encoder = match idle {
-            Some(encoder) => encoder,
-            None => {
-                let schema = Arc::clone(&self.plan.schema);
-                let encoder = BlockEncoder::try_new(schema, self.plan.options.codec)?;
-                Encoder { encoder, permit: self.ledger.empty() }
-            }
-        };
-        let mut encoded = 0;
-        for (number, rows) in batches {
-            let (blocks, bytes) = match &rows {
-                Unencoded::Batch(batch) => {
-                    (self.encode(&mut encoder, &batch.value)?, batch.bytes())
-                }
-                Unencoded::Slab(slab) => {
-                    (self.encode_slab(&mut encoder, &slab.value)?, slab.bytes())
-                }
-            };
-            self.with_lane(lane, |lane| lane.replace(number, Body::Blocks(blocks)));
-            encoded += bytes;
-        }
-        self.with_lane(lane, Lane::end_encoding);
-        self.pressure.idle.lock().push(encoder);
-        Ok(encoded)
-    }
-
-    /// Encodes the rows of `batch`, split where their logical bytes exceed the option.
-    fn encode(&self, own: &mut Encoder, batch: &RecordBatch) -> Result<Vec<Arc<Held<Block>>>> {
-        let rows = batch.num_rows();
-        let bytes = logical_bytes(batch, 0, rows);
-        self.encode_parts(own, rows, bytes, |encoder, start, len, out| {
-            encoder.encode(batch, start, len, out)
-        })
-    }
-
-    fn encode_slab(&self, own: &mut Encoder, slab: &Slab) -> Result<Vec<Arc<Held<Block>>>> {
-        let schema = &self.plan.schema;
-        self.encode_parts(own, slab.rows(), slab.arrow_bytes(), |encoder, start, len, out| {
-            slab.encode(schema, encoder, start, len, out)
-        })
-    }
-
-    fn encode_parts(
-        &self,
-        own: &mut Encoder,
-        rows: usize,
-        bytes: usize,
-        encode: impl Fn(&mut BlockEncoder, usize, usize, &mut Vec<u8>) -> BlockResult<BlockInfo>,
-    ) -> Result<Vec<Arc<Held<Block>>>> {
-        let timer = self.plan.metrics.encode_time.timer();
-        let parts = bytes.div_ceil(self.plan.options.block_bytes).clamp(1, rows.max(1));
-        let step = rows.div_ceil(parts).max(1);
-        let mut blocks = Vec::with_capacity(parts);
-        let mut start = 0;
-        while start < rows {
-            let len = step.min(rows - start);
-            let mut out = Vec::new();
-            encode(&mut own.encoder, start, len, &mut out)?;
-            out.shrink_to_fit();
-            let permit = self.ledger.force(out.capacity() + BLOCK_BYTES);
-            let raw_bytes = bytes * len / rows;
-            blocks.push(Held::new(Block { bytes: out.into(), rows: len, raw_bytes }, permit));
-            start += len;
-        }
-        self.plan.metrics.encoded_rows.add(rows);
-        let (held, known) = (own.encoder.held_bytes(), own.permit.bytes());
-        if held > known {
-            own.permit.merge(self.ledger.force(held - known));
-        }
-        timer.done();
-        Ok(blocks)
-    }
-
-    fn take_writer(&self) -> Result<RunWriter> {
-        let mut runs = self.pressure.runs.lock();
-        let writer = match runs.writer.take() {
-            Some(writer) => writer,
-            None => {
-                let (disk, owner) = (Arc::clone(&runs.disk), Arc::clone(&self.plan.name));
-                RunWriter::try_new(disk, owner, runs.max_file_bytes)?
-            }
-        };
-        let more = writer.working_bytes().saturating_sub(runs.permit.bytes());
-        runs.permit.merge(self.ledger.force(more));
-        Ok(writer)
-    }
-
-    /// Writes all blocks as one run. Returns whether there were any.
-    async fn write_run(&self) -> Result<bool> {
-        let mut run = Vec::new();
-        for output in 0..self.outputs {
-            for group in 0..self.gates.len() {
-                let lane = group * self.outputs + output;
-                let blocks = self.with_lane(lane, |lane| lane.blocks()).unwrap_or_default();
-                run.extend(blocks.into_iter().map(|(number, blocks)| RunBlocks {
-                    partition: output,
-                    tag: (lane, number),
-                    blocks,
-                }));
-            }
-        }
-        if run.is_empty() {
-            return Ok(false);
-        }
-        let mut writer = self.take_writer()?;
-        let write_time = self.plan.metrics.write_time.clone();
-        let (writer, outcome) = SpawnedTask::spawn_blocking(move || {
-            let timer = write_time.timer();
-            let outcome = writer.write(run);
-            timer.done();
-            (writer, outcome)
-        })
-        .join_unwind()
-        .await
-        .map_err(|_| internal_datafusion_err!("the task that writes a run was cancelled"))?;
-        self.pressure.runs.lock().writer = Some(writer);
-        let run = outcome?;
-        let metrics = &self.plan.metrics;
-        metrics.spill_count.add(1);
-        metrics.spilled_rows.add(run.rows);
-        metrics.spilled_raw_bytes.add(run.raw_bytes);
-        metrics.spilled_bytes.add(usize::try_from(run.bytes).unwrap_or(usize::MAX));
-        for ((lane, number), blocks) in run.stored {
-            let permit = self.ledger.force(blocks.len() * STORED_BLOCK_BYTES);
-            let body = Body::Stored { blocks: Arc::new(blocks), fetched: None, _permit: permit };
-            self.with_lane(lane, |lane| lane.replace(number, body));
-        }
-        Ok(true)
     }
 }

@@ -64,7 +64,9 @@ impl Exchange {
             return self.end_lanes(input * self.outputs..(input + 1) * self.outputs);
         }
         if self.inputs_left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            return self.end_lanes(0..self.lanes.len());
+            self.end_lanes(0..self.lanes.len())?;
+            // There will be no more spills.
+            self.pressure.release();
         }
         Ok(())
     }
@@ -256,12 +258,12 @@ impl Exchange {
             // What the encoder and the disk need beside the rows does not shrink the runs.
             let spillable = self.spillable_bytes.load(Ordering::Relaxed);
             if spillable.saturating_add(bytes) <= self.working_set_bytes() {
-                return Ok(self.ledger.force(bytes));
+                return Ok(self.take_working_set(bytes));
             }
             match self.relieve(bytes).await? {
                 Relief::Granted(permit) => return Ok(permit),
                 Relief::Freed => {}
-                Relief::Nothing => return Ok(self.ledger.force(bytes)),
+                Relief::Nothing => return Ok(self.take_working_set(bytes)),
             }
         }
     }

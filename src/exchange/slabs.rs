@@ -141,7 +141,7 @@ impl Exchange {
         let freed = stage.slabs.append(&pending.source, &takes, lean)?;
         let SlabStage { permit, .. } = &mut *stage;
         permit.move_from(&mut credit.permit, bytes);
-        credit.permit.move_from(permit, freed);
+        credit.permit.move_from(permit, freed.min(permit.bytes()));
         self.spillable_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.spillable_bytes.fetch_sub(freed, Ordering::Relaxed);
         for take in &takes {
@@ -203,7 +203,8 @@ impl Exchange {
         }
         let (slab, bytes) = stage.slabs.finish(partition)?;
         let mut permit = self.ledger.empty();
-        permit.move_from(&mut stage.permit, bytes);
+        // The buffers of values grow by more than they were asked to.
+        permit.claim_from(&mut stage.permit, bytes);
         self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
         if let Some(window) = stage.windows.get_mut(partition) {
             window.rows = if ends_window { 0 } else { window.rows + slab.rows() };
@@ -244,7 +245,7 @@ impl Exchange {
         if let Ok((slab, bytes)) = stage.slabs.finish(partition) {
             drop(slab);
             let mut permit = self.ledger.empty();
-            permit.move_from(&mut stage.permit, bytes);
+            permit.claim_from(&mut stage.permit, bytes);
             self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         if stage.windows.iter().all(|window| window.closed) {

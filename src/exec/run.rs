@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
@@ -101,7 +102,7 @@ impl NodeState {
 
 impl Progress {
     /// The running exchange; starts it the first time.
-    fn handle(&mut self, context: &TaskContext) -> Result<ExchangeHandle> {
+    fn handle(&mut self, context: &Arc<TaskContext>) -> Result<ExchangeHandle> {
         let opening = match std::mem::take(&mut self.stage) {
             Stage::Opened(opening) => *opening,
             other => {
@@ -148,7 +149,10 @@ struct Claim {
 
 impl Claim {
     /// The lanes of the output, and the pool for a merge of them.
-    fn lanes(mut self, context: &TaskContext) -> Result<(Vec<LaneStream>, Arc<dyn MemoryPool>)> {
+    fn lanes(
+        mut self,
+        context: &Arc<TaskContext>,
+    ) -> Result<(Vec<LaneStream>, Arc<dyn MemoryPool>)> {
         let Some(state) = self.state.take() else {
             return internal_err!("an output has its lanes once");
         };
@@ -198,12 +202,17 @@ impl IFileRepartitionExec {
         let metrics = self.metrics_set().clone();
         let stream = futures::stream::once(async move {
             let (mut lanes, merge_pool) = claim.lanes(&context)?;
+            let exchange = lanes.first().and_then(LaneStream::exchange_metrics);
+            let count = move |batch: &RecordBatch| {
+                exchange.iter().for_each(|metrics| metrics.count_output(batch.num_rows()));
+            };
             let schema = SchemaRef::clone(&stream_schema);
             let Some(order) = order else {
                 let Some(lane) = lanes.pop() else {
                     return internal_err!("output {partition} has no lane");
                 };
-                return Ok(Box::pin(lane.with_metrics(baseline)) as SendableRecordBatchStream);
+                let lane = Box::pin(lane.with_metrics(baseline)) as SendableRecordBatchStream;
+                return Ok(lane.inspect_ok(count));
             };
             let name = format!("IFileRepartitionExec[Merge {partition}]");
             let reservation = MemoryConsumer::new(name).register(&merge_pool);
@@ -211,7 +220,7 @@ impl IFileRepartitionExec {
             let spills =
                 SpillManager::new(context.runtime_env(), spill_metrics, SchemaRef::clone(&schema));
             let streams = lanes.into_iter().map(|lane| Box::pin(lane) as SendableRecordBatchStream);
-            StreamingMergeBuilder::new()
+            let merge = StreamingMergeBuilder::new()
                 .with_streams(streams.collect())
                 .with_schema(schema)
                 .with_expressions(&order)
@@ -219,7 +228,8 @@ impl IFileRepartitionExec {
                 .with_batch_size(context.session_config().batch_size())
                 .with_reservation(reservation)
                 .with_spill_manager(spills)
-                .build()
+                .build()?;
+            Ok(merge.inspect_ok(count))
         });
         let stream = RecordBatchStreamAdapter::new(schema, Box::pin(stream.try_flatten()));
         Ok(Box::pin(cooperative(stream)))

@@ -1,7 +1,8 @@
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::DataFusionError;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -13,6 +14,30 @@ pub(crate) struct Shares {
     pub(crate) most: f64,
     /// What it leaves free for other operators.
     pub(crate) headroom: f64,
+}
+
+/// Who said no to a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The memory pool, which is full.
+    Pool,
+    /// The exchange itself: it has its share of the pool.
+    Share,
+    /// The exchange itself: the rest of the pool is for others.
+    Headroom,
+}
+
+/// Why a reservation was refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) cause: Cause,
+    error: DataFusionError,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
 }
 
 /// Counts what an exchange holds against its one reservation.
@@ -63,31 +88,32 @@ impl Ledger {
     /// # Errors
     /// The pool's refusal, or ours when `bytes` goes beyond our share of it or into the headroom of
     /// others. Nothing is held then.
-    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Result<Permit> {
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Result<Permit, Refusal> {
         self.try_grow(bytes)?;
         Ok(self.permit(bytes))
     }
 
     /// [`try_reserve`](Self::try_reserve) without a permit: the caller gives back by
     /// [`shrink`](Self::shrink).
-    pub(super) fn try_grow(&self, bytes: usize) -> Result<()> {
+    pub(super) fn try_grow(&self, bytes: usize) -> Result<(), Refusal> {
         let wanted = self.held_bytes().saturating_add(bytes);
         let in_pool = self.pool.reserved().saturating_add(bytes);
-        let (ours, option) = if wanted > self.most_bytes {
-            (self.most_bytes, "ifile.memory_share")
-        } else if in_pool > self.pool_most_bytes {
-            (self.pool_most_bytes, "ifile.memory_headroom")
-        } else {
-            (usize::MAX, "")
+        let ours = |cause, most, option| {
+            let name = self.reservation.consumer().name();
+            let error = DataFusionError::ResourcesExhausted(format!(
+                "{name} would hold {wanted} bytes and the memory pool {in_pool}, beyond {most} \
+                 ({option})"
+            ));
+            Err(Refusal { cause, error })
         };
-        if ours < usize::MAX {
-            return Err(DataFusionError::ResourcesExhausted(format!(
-                "{} would hold {wanted} bytes and the memory pool {in_pool}, beyond {ours} \
-                 ({option})",
-                self.reservation.consumer().name()
-            )));
+        if wanted > self.most_bytes {
+            return ours(Cause::Share, self.most_bytes, "ifile.memory_share");
         }
-        self.reservation.try_grow(bytes)?;
+        if in_pool > self.pool_most_bytes {
+            return ours(Cause::Headroom, self.pool_most_bytes, "ifile.memory_headroom");
+        }
+        let grown = self.reservation.try_grow(bytes);
+        grown.map_err(|error| Refusal { cause: Cause::Pool, error })?;
         self.note_peak();
         Ok(())
     }
@@ -153,9 +179,26 @@ impl Permit {
         self.bytes += bytes;
     }
 
+    /// Moves `bytes` out of `other`; what that lacks is held from now on, whatever the pool says.
+    pub(crate) fn claim_from(&mut self, other: &mut Permit, bytes: usize) {
+        self.move_from(other, bytes.min(other.bytes));
+        if self.bytes < bytes {
+            self.resize(bytes);
+        }
+    }
+
     /// Takes everything out of this permit.
     pub(crate) fn take(&mut self) -> Permit {
         Permit { ledger: Arc::clone(&self.ledger), bytes: std::mem::take(&mut self.bytes) }
+    }
+
+    /// Holds `bytes` from now on, whatever the pool says.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        match self.bytes.checked_sub(bytes) {
+            Some(less) => self.ledger.shrink(less),
+            None => self.ledger.grow(bytes - self.bytes),
+        }
+        self.bytes = bytes;
     }
 
     /// Adds the bytes of `other`.
@@ -217,8 +260,12 @@ mod tests {
         assert_eq!(pool.reserved(), 20);
         second.merge(ledger.force(100));
         assert_eq!(pool.reserved(), 120);
+        let mut third = ledger.empty();
+        third.claim_from(&mut second, 200);
+        assert_eq!((second.bytes(), third.bytes(), pool.reserved()), (0, 200, 200));
+        drop(third);
         drop(second.take());
-        assert_eq!((second.bytes(), pool.reserved(), ledger.peak_bytes()), (0, 0, 120));
+        assert_eq!((second.bytes(), pool.reserved(), ledger.peak_bytes()), (0, 0, 200));
     }
 
     #[test]

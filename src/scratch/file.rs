@@ -1,23 +1,44 @@
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::execution::disk_manager::DiskManager;
-use datafusion::execution::{SpillFile, SpillWriter};
+use datafusion::execution::SpillFile;
 use futures::StreamExt;
+use parking_lot::Mutex;
 
-/// Fetches of blocks whose distance in a file is at most this share one read.
-const MAX_READ_GAP: u64 = 4096;
+use super::punch;
+use super::query::QueryScratch;
+use super::root::Root;
+use super::space::FileSpace;
+use super::usage::ScratchMetrics;
+use crate::memory::Permit;
 
-/// A scratch file and how to read it. It is deleted with its last reference.
+/// A scratch file: how to read it, and which of its bytes are in use. It is deleted with its last
+/// reference.
+///
+/// The lock of its space is held to look ranges up, never across IO.
 pub(crate) struct ScratchFile {
-    spill: Arc<dyn SpillFile>,
-    /// `None` where the backend has no local path.
-    local: Option<File>,
     name: Arc<str>,
+    backing: Backing,
+    /// Kept while the file is written to; read by a handle of the moment after that, so that a file
+    /// costs the one descriptor that DataFusion keeps.
+    handle: Mutex<Option<Arc<File>>>,
+    metrics: ScratchMetrics,
+    space: Mutex<(FileSpace, Permit)>,
+}
+
+/// Whose file it is.
+pub(super) enum Backing {
+    /// DataFusion's, with a path or as a stream. Its writer charges what it appends.
+    Managed(Arc<dyn SpillFile>),
+    /// Ours.
+    Own { path: PathBuf, root: Arc<Root>, query: Arc<QueryScratch> },
 }
 
 impl fmt::Debug for ScratchFile {
@@ -27,55 +48,165 @@ impl fmt::Debug for ScratchFile {
 }
 
 impl ScratchFile {
-    /// Creates a file for the exchange `owner`, and its writer.
-    ///
-    /// # Errors
-    /// When scratch files are disabled, naming the setting, or the file cannot be made.
-    pub(super) fn create(
-        disk: &Arc<DiskManager>,
-        owner: &str,
-    ) -> Result<(Arc<Self>, Box<dyn SpillWriter>)> {
-        if !disk.tmp_files_enabled() {
-            return Err(DataFusionError::ResourcesExhausted(format!(
-                "{owner} needs to spill, but the DiskManager is disabled: set \
-                 datafusion.runtime.temp_directory (DiskManagerMode), or raise \
-                 datafusion.runtime.memory_limit"
-            )));
-        }
-        let spill = disk.create_tmp_file(owner)?;
-        let local = spill.path().map(|path| (File::open(path), path.display().to_string()));
-        let (local, name) = match local {
-            Some((file, name)) => (Some(file?), name),
-            None => (None, format!("scratch file of {owner}")),
-        };
-        let writer = spill.open_writer()?;
-        Ok((Arc::new(Self { spill, local, name: name.into() }), writer))
+    /// A file without bytes. `handle` is one to read and write it, if it has a path; `permit` is one
+    /// for nothing.
+    pub(super) fn new(
+        name: Arc<str>,
+        backing: Backing,
+        handle: Option<File>,
+        punches: bool,
+        metrics: ScratchMetrics,
+        permit: Permit,
+    ) -> Self {
+        let handle = Mutex::new(handle.map(Arc::new));
+        let space = Mutex::new((FileSpace::new(punches), permit));
+        Self { name, backing, handle, metrics, space }
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    pub(super) fn has_path(&self) -> bool {
-        self.local.is_some()
+    /// The path, unless the backend has none.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.backing {
+            Backing::Managed(spill) => spill.path(),
+            Backing::Own { path, .. } => Some(path),
+        }
+    }
+
+    /// Length of the file.
+    pub(super) fn end(&self) -> u64 {
+        self.space.lock().0.end()
+    }
+
+    /// Opens a file for reads, and for writes where it may be written.
+    pub(super) fn open(path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn handle(&self) -> io::Result<Arc<File>> {
+        if let Some(file) = &*self.handle.lock() {
+            return Ok(Arc::clone(file));
+        }
+        let path = self.path().ok_or_else(|| io::Error::other("a file without a path"))?;
+        Self::open(path).map(Arc::new)
+    }
+
+    /// The file is not appended to any more.
+    pub(super) fn close_handle(&self) {
+        *self.handle.lock() = None;
+    }
+
+    /// Takes a consumed range; its offset. `None` without one, or beyond a limit.
+    pub(super) fn take_gap(&self, len: u64) -> Option<u64> {
+        let mut locked = self.space.lock();
+        let (range, fresh) = locked.0.fit(len)?;
+        if matches!(self.backing, Backing::Own { .. }) && !self.charge(fresh) {
+            return None;
+        }
+        locked.0.take(&range);
+        self.settle(&mut locked);
+        drop(locked);
+        self.metrics.live(len);
+        self.metrics.reused.add(usize::try_from(len).unwrap_or(usize::MAX));
+        Some(range.start)
+    }
+
+    /// Takes `len` bytes at the end; their offset. `None` beyond a limit.
+    pub(super) fn append(&self, len: u64) -> Option<u64> {
+        if !self.charge(len) {
+            return None;
+        }
+        let range = self.space.lock().0.append(len);
+        self.metrics.live(len);
+        Some(range.start)
+    }
+
+    fn charge(&self, bytes: u64) -> bool {
+        if let Backing::Own { root, query, .. } = &self.backing {
+            if !root.quota.take(bytes) {
+                return false;
+            }
+            if !query.quota.take(bytes) {
+                root.quota.give_back(bytes);
+                return false;
+            }
+        }
+        self.metrics.charge(bytes);
+        true
+    }
+
+    fn discharge(&self, bytes: u64) {
+        if let Backing::Own { root, query, .. } = &self.backing {
+            root.quota.give_back(bytes);
+            query.quota.give_back(bytes);
+        }
+        self.metrics.discharge(bytes);
+    }
+
+    /// Nobody will read `range` again.
+    pub(super) fn release(&self, range: Range<u64>) {
+        self.metrics.dead(range.end - range.start);
+        let mut locked = self.space.lock();
+        locked.0.release(range);
+        self.settle(&mut locked);
+    }
+
+    /// Charges the memory of the ranges.
+    fn settle(&self, locked: &mut (FileSpace, Permit)) {
+        let (space, permit) = locked;
+        permit.resize(space.metadata_bytes());
+    }
+
+    /// Gives the blocks of consumed ranges back to the file system. Blocks the thread.
+    pub(super) fn punch_holes(&self) {
+        let holes = self.space.lock().0.take_holes();
+        if holes.is_empty() {
+            return;
+        }
+        let file = self.handle();
+        for hole in holes {
+            let len = hole.end - hole.start;
+            let punched = match &file {
+                Ok(file) => punch::punch(file, &hole),
+                Err(error) => Err(io::Error::from(error.kind())),
+            };
+            if let Err(error) = &punched {
+                log::warn!("no hole of {len} bytes at {} of {}: {error}", hole.start, self.name);
+            } else {
+                self.metrics.punched.add(usize::try_from(len).unwrap_or(usize::MAX));
+                if matches!(self.backing, Backing::Own { .. }) {
+                    self.discharge(len);
+                }
+            }
+            let mut locked = self.space.lock();
+            locked.0.punched(hole, punched.is_ok());
+            self.settle(&mut locked);
+        }
+    }
+
+    /// Makes sure that there are blocks for `range`.
+    pub(super) fn preallocate(&self, range: &Range<u64>) -> io::Result<()> {
+        punch::preallocate(&*self.handle()?, range)
+    }
+
+    pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.handle()?.write_all_at(bytes, offset)
     }
 
     /// Reads `len` bytes at `offset`.
-    fn read(&self, offset: u64, len: usize) -> Result<Buffer> {
-        let read = match &self.local {
-            Some(file) => {
-                let mut bytes = vec![0; len];
-                file.read_exact_at(&mut bytes, offset)
-                    .map(|()| Buffer::from_vec(bytes))
-                    .map_err(DataFusionError::from)
-            }
-            None => internal_err!("a file without a path is read as a stream"),
+    pub(super) fn read(&self, offset: u64, len: usize) -> Result<Buffer> {
+        let read = || {
+            let mut bytes = vec![0; len];
+            self.handle()?.read_exact_at(&mut bytes, offset)?;
+            Ok(Buffer::from_vec(bytes))
         };
-        read.map_err(|error| self.failed_read(offset, len, error))
+        read().map_err(|error: io::Error| self.failed_read(offset, len, error.into()))
     }
 
     /// Reads `len` bytes at `offset` from the stream of a file without a path.
-    async fn stream(&self, offset: u64, len: usize) -> Result<Buffer> {
+    pub(super) async fn stream(&self, offset: u64, len: usize) -> Result<Buffer> {
         let read = self.read_stream(offset, len).await;
         read.map_err(|error| self.failed_read(offset, len, error))
     }
@@ -85,12 +216,15 @@ impl ScratchFile {
     }
 
     async fn read_stream(&self, offset: u64, len: usize) -> Result<Buffer> {
+        let Backing::Managed(spill) = &self.backing else {
+            return internal_err!("a file with a path is not read as a stream");
+        };
         let mut skip = to_usize(offset)?;
         let mut bytes = Vec::with_capacity(len);
-        let mut stream = self.spill.read_stream()?;
+        let mut stream = spill.read_stream()?;
         while bytes.len() < len {
             let Some(chunk) = stream.next().await.transpose()? else {
-                return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             };
             let rest = chunk.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(chunk.len());
@@ -101,102 +235,22 @@ impl ScratchFile {
     }
 }
 
-fn to_usize(value: u64) -> Result<usize> {
+impl Drop for ScratchFile {
+    fn drop(&mut self) {
+        let space = &self.space.get_mut().0;
+        let held = match &self.backing {
+            Backing::Managed(_) => space.end(),
+            Backing::Own { .. } => space.held_bytes(),
+        };
+        self.discharge(held);
+        if let Backing::Own { path, .. } = &self.backing
+            && let Err(error) = std::fs::remove_file(path)
+        {
+            log::warn!("{} stays behind: {error}", self.name);
+        }
+    }
+}
+
+pub(super) fn to_usize(value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|error| DataFusionError::External(Box::new(error)))
-}
-
-/// A block in a scratch file. The file lives as long as one of its blocks.
-#[derive(Debug, Clone)]
-pub(crate) struct StoredBlock {
-    pub(super) file: Arc<ScratchFile>,
-    pub(super) partition: usize,
-    pub(super) offset: u64,
-    pub(super) len: usize,
-}
-
-impl StoredBlock {
-    /// Stored bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Where the block is, for errors.
-    pub(crate) fn place(&self) -> String {
-        format!("partition {}, offset {} of {}", self.partition, self.offset, self.file.name)
-    }
-
-    /// Whether the block is read by [`stream_all`](Self::stream_all) rather than by
-    /// [`read_all`](Self::read_all): its file has no path.
-    pub(crate) fn is_streamed(&self) -> bool {
-        !self.file.has_path()
-    }
-
-    /// Reads `blocks`, those that lie next to each other together. Blocks the thread.
-    ///
-    /// # Errors
-    /// Those of the file, naming it, the offset and the length.
-    pub(crate) fn read_all(blocks: &[&StoredBlock]) -> Result<Vec<Buffer>> {
-        let mut buffers = Vec::with_capacity(blocks.len());
-        for group in neighbours(blocks) {
-            let (offset, len) = extent(group)?;
-            if let Some(first) = group.first() {
-                cut(&first.file.read(offset, len)?, group, offset, &mut buffers)?;
-            }
-        }
-        Ok(buffers)
-    }
-
-    /// Reads `blocks` of files without a path as [`read_all`](Self::read_all) reads others.
-    ///
-    /// # Errors
-    /// Those of the backend, naming the file, the offset and the length.
-    pub(crate) async fn stream_all(blocks: &[&StoredBlock]) -> Result<Vec<Buffer>> {
-        let mut buffers = Vec::with_capacity(blocks.len());
-        for group in neighbours(blocks) {
-            let (offset, len) = extent(group)?;
-            let Some(first) = group.first() else { continue };
-            // A backend may give files of both kinds; its local ones do not wait long.
-            let bytes = match first.is_streamed() {
-                true => first.file.stream(offset, len).await?,
-                false => first.file.read(offset, len)?,
-            };
-            cut(&bytes, group, offset, &mut buffers)?;
-        }
-        Ok(buffers)
-    }
-
-    fn end(&self) -> u64 {
-        self.offset + self.len as u64
-    }
-}
-
-/// Runs of `blocks` that one read serves: of one file, and near each other.
-fn neighbours<'a, 'b>(
-    blocks: &'a [&'b StoredBlock],
-) -> impl Iterator<Item = &'a [&'b StoredBlock]> {
-    blocks.chunk_by(|block, next| {
-        let gap = next.offset.checked_sub(block.end());
-        Arc::ptr_eq(&block.file, &next.file) && gap.is_some_and(|gap| gap <= MAX_READ_GAP)
-    })
-}
-
-/// Offset and length of what `group` spans.
-fn extent(group: &[&StoredBlock]) -> Result<(u64, usize)> {
-    let start = group.first().map_or(0, |block| block.offset);
-    let end = group.last().map_or(0, |block| block.end());
-    Ok((start, to_usize(end.saturating_sub(start))?))
-}
-
-/// Cuts `bytes`, read at `offset`, into the blocks of `group`.
-fn cut(
-    bytes: &Buffer,
-    group: &[&StoredBlock],
-    offset: u64,
-    buffers: &mut Vec<Buffer>,
-) -> Result<()> {
-    for block in group {
-        let start = to_usize(block.offset - offset)?;
-        buffers.push(bytes.slice_with_length(start, block.len));
-    }
-    Ok(())
 }

@@ -48,8 +48,16 @@ async fn spilled_bytes_are_the_bytes_of_the_files(
     let runs = metric(&plan, "spill_count");
     assert!(runs >= 2, "{runs} runs");
     let stored = metric(&plan, "spilled_bytes");
-    assert_eq!(bytes_under(directory.path()), stored as u64);
-    assert_eq!(runtime.disk_manager.used_disk_space(), stored as u64);
+    let in_files = metric(&plan, "scratch_bytes");
+    assert_eq!(bytes_under(directory.path()), in_files as u64);
+    assert_eq!(runtime.disk_manager.used_disk_space(), in_files as u64);
+    // What the other outputs had read was written over.
+    assert_eq!(in_files + metric(&plan, "reused_bytes"), stored);
+    let live = metric(&plan, "live_bytes");
+    assert!(live > 0 && live <= in_files, "{live} of {in_files} bytes are unread");
+    let by_cause =
+        ["pool", "share", "headroom"].map(|who| metric(&plan, &format!("spills_by_{who}")));
+    assert_eq!(by_cause.iter().sum::<usize>(), runs, "{by_cause:?}");
     // Raw bytes are those of the rows in Arrow; noise takes as many in a file, and the heads of
     // blocks are small beside them.
     let raw = metric(&plan, "spilled_raw_bytes");
@@ -67,6 +75,48 @@ async fn spilled_bytes_are_the_bytes_of_the_files(
     assert!(spilled_rows > 0 && spilled_rows <= rows);
     // Reading back is no spilling.
     assert_eq!(metric(&plan, "spilled_bytes"), stored);
+    assert_eq!(metric(&plan, "scratch_bytes") + metric(&plan, "live_bytes"), 0);
+    assert!(metric(&plan, "scratch_peak_bytes") >= in_files);
+    assert!(metric(&plan, "live_peak_bytes") >= live);
+    let (batches, average) = (rows.div_ceil(8192), metric(&plan, "rows_per_batch"));
+    assert!(average <= 8192 && average >= rows / (batches + 4), "{average} rows per batch");
+    assert_nothing_left(&runtime);
+    assert_eq!(bytes_under(directory.path()), 0);
+}
+
+/// Nobody reads a row before the input is at its end, so that every byte which was written is there.
+#[rstest]
+#[tokio::test]
+async fn unread_spills_are_the_files(#[values(false, true)] own_directories: bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = runtime_in(1, directory.path());
+    let batches: Vec<_> = (0..100).map(|batch| numbered(batch * 8192, 8192)).collect();
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let input = memory_plan(std::slice::from_ref(&batches), &batches[0].schema());
+    let partitioning = range(&input, "k", SortOptions::default(), &[400_000, 10_000_000]);
+    let mut options = IFileOptions::default();
+    if own_directories {
+        options.scratch_dirs = directory.path().to_str().unwrap().parse().unwrap();
+    }
+    let plan = exchange(input, partitioning, options);
+    let mut streams = open_all(&plan, &context(&runtime, 8192));
+    let mut empty = streams.pop().unwrap();
+    assert!(within(60, empty.next()).await.is_none());
+    let stored = metric(&plan, "spilled_bytes");
+    assert!(metric(&plan, "spill_count") > 1);
+    assert_eq!(bytes_under(directory.path()), stored as u64);
+    for name in ["scratch_bytes", "scratch_peak_bytes", "live_bytes", "live_peak_bytes"] {
+        assert_eq!(metric(&plan, name), stored, "{name}");
+    }
+    assert_eq!(metric(&plan, "reused_bytes") + metric(&plan, "punched_bytes"), 0);
+    if own_directories {
+        assert_eq!(runtime.disk_manager.used_disk_space(), 0);
+    }
+    let mut read = 0;
+    for stream in streams {
+        read += Digest::of(&within(60, stream.try_collect::<Vec<_>>()).await.unwrap()).rows;
+    }
+    assert_eq!(read, rows);
     assert_nothing_left(&runtime);
     assert_eq!(bytes_under(directory.path()), 0);
 }

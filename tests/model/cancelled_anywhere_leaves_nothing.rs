@@ -1,5 +1,6 @@
 use crate::case::{Case, Ending, Intent, Scheme};
 use crate::check::check_nothing_left;
+use crate::disk::Disk;
 use crate::drive::{Driver, one_thread, settle, two_threads};
 use crate::pool::Refusals;
 use crate::rng::Rng;
@@ -16,14 +17,15 @@ fn case(seed: u64) -> Case {
         file_bytes: rng.pick(&[1, 4096, 1 << 27]),
         codec: rng.pick(&["none", "snappy", "lz4", "zstd:1"]),
         ending: rng.pick(&[Ending::End, Ending::Never]),
+        disk: rng.pick(&[Disk::Plain, Disk::Plain, Disk::Own]),
         ..Case::plain(seed, 1 + rng.below(4), rng.pick(&[1, 3, 8]))
     }
 }
 
 /// Inputs that never end stop with the last consumer.
 #[test]
-fn at_two_hundred_steps_on_one_thread() {
-    for steps in 0..200 {
+fn at_two_hundred_and_fifty_steps_on_one_thread() {
+    for steps in 0..250 {
         let case = case(steps);
         watched(&(steps, case.clone()), move || {
             let world = World::new(&case);
@@ -40,8 +42,8 @@ fn at_two_hundred_steps_on_one_thread() {
 }
 
 #[test]
-fn at_two_hundred_steps_on_two_threads() {
-    for steps in 0..200 {
+fn at_two_hundred_and_fifty_steps_on_two_threads() {
+    for steps in 0..250 {
         let case = case(1000 + steps);
         watched(&(steps, case.clone()), move || {
             let world = World::new(&case);

@@ -130,6 +130,7 @@ fn disk() -> impl Strategy<Value = Disk> {
     use crate::disk::Fault;
     prop_oneof![
         4 => Just(Disk::Plain),
+        2 => Just(Disk::Own),
         1 => Just(Disk::Local(Fault::ShortWrites)),
         1 => any::<bool>().prop_map(|blocking| Disk::Remote { fault: Fault::None, blocking }),
     ]

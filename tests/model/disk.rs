@@ -44,6 +44,8 @@ pub(crate) enum Disk {
     /// The same, with so many bytes.
     Quota(u64),
     Disabled,
+    /// Directories of the exchange itself.
+    Own,
     /// A backend of files with paths.
     Local(Fault),
     /// A backend without paths, whose streams need a blocking thread where `blocking` says so.

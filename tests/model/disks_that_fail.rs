@@ -177,3 +177,26 @@ fn without_a_disk_the_error_names_the_operator_and_the_setting() {
     let case = pressed(1, Disk::Disabled, false);
     run(case, "IFileRepartitionExec", &["datafusion.runtime.temp_directory"], all_fail);
 }
+
+/// Directories of our own need no disk manager.
+#[test]
+fn own_directories_spill_without_a_disk_manager() {
+    for seed in 0..10 {
+        run(pressed(seed, Disk::Own, seed % 2 == 0), "", &[], none_fails);
+    }
+}
+
+/// One refusal, whichever it is, changes nothing but the form of some rows.
+#[test]
+fn a_single_refusal_fails_nothing() {
+    for n in 1..=40 {
+        for disk in [Disk::Plain, Disk::Own] {
+            let case = Case { refusals: Refusals::Only(n), ..pressed(n as u64, disk, n % 3 == 0) };
+            run(case, "", &[], nobody_fails);
+        }
+    }
+}
+
+fn nobody_fails(_case: &Case, _world: &World, received: &[Received]) {
+    assert_eq!(failed(received), 0);
+}

@@ -17,6 +17,8 @@ pub(crate) enum Refusals {
     Never,
     Always,
     Percent(u64),
+    /// The n-th time and no other; numbers count from 1.
+    Only(usize),
     /// So many refusals, one grant, and so on.
     AllButOneOf(usize),
     /// Beyond so many bytes.
@@ -55,6 +57,7 @@ impl ScriptedPool {
         match self.refusals {
             Refusals::Never => false,
             Refusals::Always => true,
+            Refusals::Only(number) => call + 1 == number,
             Refusals::Percent(percent) => self.rng.lock().chance(percent),
             Refusals::AllButOneOf(count) => call % count + 1 != count,
             Refusals::Beyond(bytes) => self.reserved.load(Ordering::SeqCst) + more > bytes,

@@ -111,7 +111,7 @@ impl World {
             .unwrap();
         let context = TaskContext::default().with_session_config(config);
         Self {
-            plan: plan(case, maker.schema(), &inputs, partitioning),
+            plan: plan(case, &scratch, maker.schema(), &inputs, partitioning),
             context: Arc::new(context.with_runtime(Arc::clone(&runtime))),
             inputs,
             pool,
@@ -157,6 +157,8 @@ impl World {
         if self.faulty.is_some() {
             directories.push(self.scratch.path().to_path_buf());
         }
+        let own = OWN_DIRECTORIES.map(|name| self.scratch.path().join(name));
+        directories.extend(own.into_iter().filter(|path| path.exists()));
         directories.iter().map(|path| std::fs::read_dir(path).unwrap().count()).sum()
     }
 
@@ -204,8 +206,12 @@ fn partitioning(case: &Case, schema: &SchemaRef) -> Partitioning {
     }
 }
 
+/// Names of directories of the exchange itself.
+const OWN_DIRECTORIES: [&str; 2] = ["own-a", "own-b"];
+
 fn plan(
     case: &Case,
+    scratch: &TempDir,
     schema: &SchemaRef,
     inputs: &[Arc<Input>],
     partitioning: Partitioning,
@@ -218,8 +224,12 @@ fn plan(
     let order = case.preserve_order.then(|| LexOrdering::new(vec![id]).unwrap());
     let table =
         StreamingTableExec::try_new(Arc::clone(schema), partitions, None, order, false, None);
-    let node =
-        IFileRepartitionExec::try_new(Arc::new(table.unwrap()), partitioning, case.options());
+    let mut options = case.options();
+    if case.disk == Disk::Own {
+        let paths = OWN_DIRECTORIES.map(|name| scratch.path().join(name).display().to_string());
+        options.scratch_dirs = paths.join(",").parse().unwrap();
+    }
+    let node = IFileRepartitionExec::try_new(Arc::new(table.unwrap()), partitioning, options);
     let node = node.unwrap();
     Arc::new(if case.preserve_order { node.with_preserve_order() } else { node })
 }
@@ -280,7 +290,7 @@ fn disk(case: &Case, scratch: &TempDir) -> (DiskManagerBuilder, Option<Arc<Fault
             let builder = builder.with_mode(DiskManagerMode::Directories(vec![directory]));
             (builder.with_max_temp_directory_size(bytes), None)
         }
-        Disk::Disabled => (builder.with_mode(DiskManagerMode::Disabled), None),
+        Disk::Disabled | Disk::Own => (builder.with_mode(DiskManagerMode::Disabled), None),
         Disk::Local(fault) => own(fault, Some(directory), false),
         Disk::Remote { fault, blocking } => own(fault, None, blocking),
     }

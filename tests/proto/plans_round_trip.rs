@@ -68,6 +68,9 @@ async fn same_plan(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 #[case(IFileOptions { block_bytes: 64, ..IFileOptions::default() })]
 #[case(IFileOptions { batch_bytes: 1 << 30, ..IFileOptions::default() })]
 #[case(IFileOptions { read_ahead_bytes: 0, ..IFileOptions::default() })]
+#[case(IFileOptions { scratch_dirs: "/a:1MB:2,/b,/c::1".parse().unwrap(), ..IFileOptions::default() })]
+#[case(IFileOptions { scratch_limit: u64::MAX, ..IFileOptions::default() })]
+#[case(IFileOptions { punch_holes: false, ..IFileOptions::default() })]
 #[tokio::test]
 async fn every_option(#[case] options: IFileOptions) {
     let input = unsorted();
@@ -87,6 +90,9 @@ fn all_options_together() {
         block_bytes: 1000,
         batch_bytes: 2000,
         read_ahead_bytes: 3000,
+        scratch_dirs: "/scratch".parse().unwrap(),
+        scratch_limit: 1,
+        punch_holes: false,
     };
     let defaults = IFileOptions::default().to_pairs();
     for (pair, default) in options.to_pairs().iter().zip(&defaults) {

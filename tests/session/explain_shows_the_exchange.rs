@@ -97,6 +97,16 @@ async fn metrics_of_an_exchange() {
         "read_time=",
         "decode_time=",
         "peak_reserved=",
+        "rows_per_batch=",
+        "refused_by_share=",
+        "spills_by_pool=",
+        "spill_ratio=",
+        "compress_time=",
+        "raw_blocks_incompressible=",
+        "scratch_bytes=",
+        "scratch_peak_bytes=",
+        "live_peak_bytes=",
+        "punched_bytes=",
     ] {
         assert!(line.contains(name), "{name} is missing in {line}");
     }

@@ -10,6 +10,7 @@
 
 mod support;
 
+mod a_thousand_queries_leak_nothing;
 mod dynamic_filters_prune_scans;
 mod explain_shows_the_exchange;
 mod options_are_set_in_sql;

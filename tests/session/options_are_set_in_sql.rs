@@ -34,6 +34,9 @@ async fn every_option() {
         "SET ifile.block_bytes = '128KB'",
         "SET ifile.batch_bytes = 65536",
         "SET ifile.read_ahead_bytes = 0",
+        "SET ifile.scratch_dirs = '/scratch/a:1MB:0, /scratch/b'",
+        "SET ifile.scratch_limit = '2GB'",
+        "SET ifile.punch_holes = false",
         "SET ifile.enabled = false",
     ] {
         run(&context, sql).await;
@@ -46,6 +49,9 @@ async fn every_option() {
         block_bytes: 128 << 10,
         batch_bytes: 65_536,
         read_ahead_bytes: 0,
+        scratch_dirs: "/scratch/a:1048576:0,/scratch/b".parse().unwrap(),
+        scratch_limit: 2 << 30,
+        punch_holes: false,
     };
     assert_eq!(options(&context), expected);
 }
@@ -63,6 +69,10 @@ async fn every_option() {
 #[case("block_bytes", "'65MB'", "64 to 64MB")]
 #[case("batch_bytes", "-1", "64 to 1GB")]
 #[case("read_ahead_bytes", "'1TB'", "0 to 64MB")]
+#[case("scratch_dirs", "'/a:1MB:0:0'", "path[:limit[:priority]]")]
+#[case("scratch_dirs", "'/a,/a'", "path[:limit[:priority]]")]
+#[case("scratch_limit", "'-1'", "a number of bytes")]
+#[case("punch_holes", "2", "true, false")]
 #[tokio::test]
 async fn refused_values_list_what_is_allowed(
     #[case] key: &str,

@@ -39,6 +39,19 @@ pub struct BlockInfo {
     pub stored_bytes: usize,
 }
 
+/// What the codec of an encoder did since it was last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CodecUse {
+    /// Time spent compressing.
+    pub time: std::time::Duration,
+    /// Blocks that did not become smaller, and are stored as they are.
+    pub incompressible: usize,
+    /// Blocks stored as they are because [`BlockEncoder::refuse_codec`] was called.
+    pub refused: usize,
+    /// Blocks stored as they are because the codec failed.
+    pub failed: usize,
+}
+
 /// The rows `[offset, offset + len)` of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockSlice<'a> {
@@ -57,6 +70,7 @@ pub struct BlockEncoder {
     checked: SchemaRef,
     codec: Codec,
     compressor: Option<Compressor>,
+    codec_use: CodecUse,
     body: Body,
 }
 
@@ -80,7 +94,31 @@ impl BlockEncoder {
             codec => Some(Compressor::new(codec).map_err(|e| BlockError::Compress(e.to_string()))?),
         };
         let body = Body::new(Sampler::new(codec));
-        Ok(Self { checked: Arc::clone(&schema), schema, codec, compressor, body })
+        let (checked, codec_use) = (Arc::clone(&schema), CodecUse::default());
+        Ok(Self { checked, schema, codec, compressor, codec_use, body })
+    }
+
+    /// Takes the memory that the codec's context needs for blocks of up to `max_len` bytes, so that
+    /// [`Self::held_bytes`] has it. A codec that cannot be set up is done without.
+    pub fn prepare_codec(&mut self, max_len: usize) {
+        // The others have tables of one size.
+        if !matches!(self.codec, Codec::Zstd { .. }) {
+            return;
+        }
+        let len = max_len.min(MAX_BODY);
+        if self.compressor.as_mut().is_some_and(|compressor| compressor.prepare(len).is_err()) {
+            self.compressor = None;
+        }
+    }
+
+    /// Gives up the codec and its memory: from now on blocks are stored as they are.
+    pub fn refuse_codec(&mut self) {
+        self.compressor = None;
+    }
+
+    /// What the codec did since the last call.
+    pub fn take_codec_use(&mut self) -> CodecUse {
+        std::mem::take(&mut self.codec_use)
     }
 
     /// Appends one block with the rows `[offset, offset + len)` of `batch` to `out`.
@@ -150,14 +188,20 @@ impl BlockEncoder {
     /// The most that encoding these rows needs in scratch, codec buffers and output together.
     #[must_use]
     pub fn max_working_bytes(batch: &RecordBatch, offset: usize, len: usize) -> usize {
+        let bytes = sizes::logical_bytes(batch, offset, len);
+        Self::working_bytes(batch.num_columns(), len, bytes)
+    }
+
+    /// The same for `rows` rows of `columns` columns that have `bytes` logical bytes.
+    #[must_use]
+    pub fn working_bytes(columns: usize, rows: usize, bytes: usize) -> usize {
         // Body, codec output and block hold the rows once each, plus a little; ids, hashes and
         // masks of the one column in hand are below 48 bytes per row.
-        let rows = sizes::logical_bytes(batch, offset, len);
-        let framing = 64 * (batch.num_columns() + 1);
-        rows.saturating_mul(3)
-            .saturating_add(rows / 2)
-            .saturating_add(len.saturating_mul(48))
-            .saturating_add(framing)
+        bytes
+            .saturating_mul(3)
+            .saturating_add(bytes / 2)
+            .saturating_add(rows.saturating_mul(48))
+            .saturating_add(64 * (columns + 1))
     }
 
     fn check_slice(&mut self, slice: &BlockSlice<'_>) -> BlockResult<()> {
@@ -179,24 +223,16 @@ impl BlockEncoder {
 
     /// Header, packed part and plain part of what `body` holds.
     fn seal(&mut self, rows: usize, out: &mut Vec<u8>) -> BlockResult<BlockInfo> {
-        let sink = &self.body.sink;
-        let (raw, plain) = (sink.packed.len(), sink.plain.len());
+        let (raw, plain) = (self.body.sink.packed.len(), self.body.sink.plain.len());
         let start = out.len();
         out.resize(start + HEADER_LEN, 0);
-        let mut codec = Codec::None.wire_id();
-        if let Some(compressor) = &mut self.compressor
-            && (MIN_COMPRESSED..=MAX_BODY).contains(&raw)
-        {
-            let stored = compressor
-                .compress(&sink.packed, out)
-                .map_err(|e| BlockError::Compress(e.to_string()))?;
-            if stored < raw {
-                codec = self.codec.wire_id();
-            } else {
-                out.truncate(start + HEADER_LEN);
-            }
-        }
+        let codec = match self.compress(out) {
+            true => self.codec.wire_id(),
+            false => Codec::None.wire_id(),
+        };
+        let sink = &self.body.sink;
         if codec == Codec::None.wire_id() {
+            out.truncate(start + HEADER_LEN);
             out.extend_from_slice(&sink.packed);
         }
         let stored = out.len() - start - HEADER_LEN;
@@ -224,6 +260,32 @@ impl BlockEncoder {
             raw_bytes: HEADER_LEN + raw + plain,
             stored_bytes: out.len() - start,
         })
+    }
+}
+
+impl BlockEncoder {
+    /// Appends the packed part, compressed, and says whether that made it smaller.
+    fn compress(&mut self, out: &mut Vec<u8>) -> bool {
+        let packed = &self.body.sink.packed;
+        if self.codec == Codec::None || !(MIN_COMPRESSED..=MAX_BODY).contains(&packed.len()) {
+            return false;
+        }
+        let Some(compressor) = &mut self.compressor else {
+            self.codec_use.refused += 1;
+            return false;
+        };
+        let begun = std::time::Instant::now();
+        let outcome = compressor.compress(packed, out);
+        self.codec_use.time += begun.elapsed();
+        match outcome {
+            Ok(stored) if stored < packed.len() => return true,
+            Ok(_) => self.codec_use.incompressible += 1,
+            Err(error) => {
+                log::warn!("a block is stored as it is: {error}");
+                self.codec_use.failed += 1;
+            }
+        }
+        false
     }
 }
 

@@ -16,7 +16,9 @@ pub(in crate::exchange) enum Body {
     Stored {
         blocks: Arc<Vec<StoredBlock>>,
         fetched: Option<Vec<Arc<Held<Buffer>>>>,
-        _permit: Permit,
+        /// How often its blocks were fetched.
+        reads: u8,
+        permit: Permit,
     },
 }
 
@@ -30,6 +32,8 @@ pub(in crate::exchange) enum Unencoded {
 /// Rows of a lane that change their form together.
 #[derive(Debug)]
 pub(in crate::exchange) struct Item {
+    /// Grows along the queue.
+    pub(super) number: u64,
     pub(in crate::exchange) body: Body,
     /// Whether its window ends with this item.
     pub(super) ends_window: bool,
@@ -42,7 +46,47 @@ pub(in crate::exchange) struct Weight {
     pub(in crate::exchange) blocks: usize,
 }
 
+/// What an item takes in memory beside its stored blocks.
+const ITEM_BYTES: usize = 64 + size_of::<Item>() + size_of::<Vec<StoredBlock>>();
+
+fn stored_bytes(blocks: &Vec<StoredBlock>) -> usize {
+    ITEM_BYTES + blocks.capacity() * size_of::<StoredBlock>()
+}
+
 impl Body {
+    /// Blocks in scratch files, not fetched. The permit becomes one for what is known of them.
+    pub(in crate::exchange) fn stored(blocks: Vec<StoredBlock>, mut permit: Permit) -> Self {
+        permit.resize(stored_bytes(&blocks));
+        Body::Stored { blocks: Arc::new(blocks), fetched: None, reads: 0, permit }
+    }
+
+    /// Whether other stored blocks may be added.
+    pub(super) fn is_stored(&self) -> bool {
+        matches!(self, Body::Stored { fetched: None, .. })
+    }
+
+    /// Adds the stored blocks of the item behind.
+    pub(super) fn add_stored(&mut self, behind: Body) {
+        let Body::Stored { blocks, reads, permit, .. } = self else { return };
+        let Body::Stored { blocks: more, reads: others, .. } = behind else { return };
+        let blocks = Arc::make_mut(blocks);
+        blocks.extend_from_slice(&more);
+        permit.resize(stored_bytes(blocks));
+        *reads = (*reads).max(others);
+    }
+
+    /// Drops blocks that were fetched, unless that was done before.
+    pub(super) fn give_up_fetched(&mut self) -> bool {
+        match self {
+            Body::Stored { fetched, reads: 1, .. } => fetched.take().is_some(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_fetched(&self) -> bool {
+        matches!(self, Body::Stored { fetched: Some(_), .. })
+    }
+
     pub(super) fn weight(&self) -> Weight {
         match self {
             Body::Batch(batch) => Weight { arrow: batch.bytes(), blocks: 0 },

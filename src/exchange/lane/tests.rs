@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
-use datafusion::execution::disk_manager::DiskManager;
+use arrow::buffer::Buffer;
 use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 use proptest::prelude::*;
 
 use super::*;
 use crate::memory::{Ledger, Shares};
-use crate::scratch::{RunBlocks, RunWriter};
+use crate::scratch::{RunBlocks, RunWriter, ScratchPlan};
 
 const BATCH_ROWS: usize = 10;
 
@@ -46,7 +46,7 @@ impl Bench {
     fn new() -> Self {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let ledger = Ledger::new("lane", &pool, Shares { most: 1.0, headroom: 0.0 });
-        let disk = Arc::new(DiskManager::builder().build().unwrap());
+        let scratch = ScratchPlan::for_tests(&ledger, "", None);
         Self {
             lane: Lane::new(ledger.empty()),
             shape: LaneShape {
@@ -55,7 +55,7 @@ impl Bench {
                 batch_bytes: 1 << 20,
                 eager: false,
             },
-            runs: RunWriter::try_new(disk, "lane".into(), 1 << 20).unwrap(),
+            runs: RunWriter::try_new(&Arc::new(scratch)).unwrap(),
             ledger,
             pool,
             encoded_rows: HashMap::new(),
@@ -128,22 +128,27 @@ impl Bench {
         let mut numbers = Vec::new();
         for (number, blocks) in run.stored {
             let permit = self.ledger.force(1);
-            let body = Body::Stored { blocks: Arc::new(blocks), fetched: None, _permit: permit };
-            self.lane.replace(number, body);
+            self.lane.replace(number, Body::stored(blocks, permit));
             numbers.push(number);
         }
         numbers
     }
 
     fn next(&mut self, read_ahead: usize) -> Found {
-        let head = self.lane.head;
         match self.lane.next(&self.shape, read_ahead).unwrap() {
             Next::Items(items) => {
-                let rows = (head..).zip(&items).map(|(number, item)| match &item.body {
+                let left = self.lane.queue.front().map(|item| item.number);
+                let numbers = items.iter().skip(1).map(|item| item.number);
+                let ends = numbers.chain([left.unwrap_or(self.lane.next_number)]);
+                let rows = items.iter().zip(ends).map(|(item, end)| match &item.body {
                     Body::Batch(batch) => batch.value.num_rows(),
                     Body::Slab(slab) => slab.value.rows(),
                     Body::Blocks(blocks) => blocks.iter().map(|block| block.value.rows).sum(),
-                    Body::Stored { .. } => self.encoded_rows[&number],
+                    // An item stands for those that became one with it.
+                    Body::Stored { .. } => {
+                        let numbers = item.number..end;
+                        numbers.filter_map(|number| self.encoded_rows.get(&number)).sum()
+                    }
                 });
                 Items(rows.collect())
             }
@@ -159,8 +164,12 @@ impl Bench {
     fn fetched(&mut self, numbers: &[u64]) {
         self.lane.fetching = false;
         for number in numbers {
+            let blocks = match self.lane.item_mut(*number) {
+                Some(Item { body: Body::Stored { blocks, .. }, .. }) => blocks.len(),
+                _ => 2,
+            };
             let buffer = Held::new(Buffer::from_vec(vec![7_u8; 30]), self.ledger.force(30));
-            self.lane.set_fetched(*number, vec![Arc::clone(&buffer), buffer]);
+            self.lane.set_fetched(*number, vec![buffer; blocks]);
         }
     }
 
@@ -260,16 +269,16 @@ fn several_windows_are_fetched_as_far_as_read_ahead_goes() {
     bench.append(26);
     bench.encode();
     assert_eq!(bench.store(), [0, 1, 2, 3]);
-    // Items 0 and 1 are the first window, of two blocks of 30 bytes each.
+    // Items 0 and 1 are the first window, of two blocks of 30 bytes each, and have become one.
     for (read_ahead, numbers) in
-        [(0, vec![0, 1]), (179, vec![0, 1]), (180, vec![0, 1, 2]), (1000, vec![0, 1, 2, 3])]
+        [(0, vec![0]), (179, vec![0]), (180, vec![0, 2]), (1000, vec![0, 2, 3])]
     {
-        assert_eq!(bench.next(read_ahead), Fetch(numbers, 2));
+        assert_eq!(bench.next(read_ahead), Fetch(numbers, 1));
         assert_eq!(bench.next(read_ahead), Wait, "it is being fetched");
         bench.lane.fetching = false;
     }
     bench.fetched(&[0, 1, 2]);
-    assert_eq!(bench.next(1000), Items(vec![4, 6]));
+    assert_eq!(bench.next(1000), Items(vec![10]));
     assert_eq!(bench.next(1000), Items(vec![10]));
     assert_eq!(bench.next(1000), Fetch(vec![3], 1));
     // What comes for an item that is gone is dropped.
@@ -287,6 +296,51 @@ fn nothing_is_fetched_ahead_of_a_window_that_is_there() {
     bench.store();
     assert_eq!(bench.next(1000), Items(vec![10]));
     assert_eq!(bench.next(1000), Fetch(vec![1], 1));
+}
+
+/// A reader that stays away loses fetched blocks at the second time that memory is short, and not again
+/// once it has come back for them.
+#[test]
+fn fetched_blocks_are_given_up_once() {
+    let mut bench = Bench::new();
+    bench.append(10);
+    bench.encode();
+    bench.store();
+    assert_eq!(bench.next(0), Fetch(vec![0], 1));
+    let stored = bench.pool.reserved();
+    bench.fetched(&[0]);
+    let fetched = bench.pool.reserved();
+    assert!(fetched > stored);
+    assert!(!bench.lane.age_unread());
+    assert_eq!(bench.pool.reserved(), fetched, "the first time it is kept");
+    assert!(bench.lane.age_unread());
+    assert_eq!(bench.pool.reserved(), stored);
+    assert!(!bench.lane.age_unread(), "there is nothing to give up");
+    assert_eq!(bench.next(0), Fetch(vec![0], 1));
+    bench.fetched(&[0]);
+    for _ in 0..3 {
+        bench.lane.age_unread();
+    }
+    assert_eq!(bench.pool.reserved(), fetched, "it came back, so they stay");
+    assert_eq!(bench.next(0), Items(vec![10]));
+}
+
+/// The batch that a reader was woken for may be encoded the second time that memory is short.
+#[test]
+fn a_batch_that_nobody_comes_for_is_encoded() {
+    let mut bench = Bench::new();
+    bench.lane.wanted = true;
+    bench.append(20);
+    assert_eq!(bench.encode(), [1]);
+    bench.lane.age_unread();
+    assert_eq!(bench.encode(), [0; 0]);
+    bench.lane.age_unread();
+    assert_eq!(bench.encode(), [0]);
+    (0..2).for_each(|_| assert_eq!(bench.next(0), Items(vec![10])));
+    bench.lane.wanted = true;
+    bench.append(10);
+    bench.lane.age_unread();
+    assert_eq!(bench.encode(), [0; 0], "it came, so its next batch stays again");
 }
 
 #[test]

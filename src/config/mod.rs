@@ -9,8 +9,13 @@
 //! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
 //! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
+//! | `ifile.scratch_dirs` | `path[:limit[:priority]],...` | (empty) | directories for scratch files; without any, those of DataFusion's `DiskManager` |
+//! | `ifile.scratch_limit` | bytes | `0` | most that a query holds in `scratch_dirs`; `0` is no limit |
+//! | `ifile.punch_holes` | `true`, `false` | `true` | whether consumed parts of scratch files are given back to the file system at once |
 //!
-//! Byte values take a plain number or one of the suffixes `B`, `KB`, `MB`, `GB` (powers of 1024).
+//! Byte values take a plain number or one of the suffixes `B`, `KB`, `MB`, `GB`, `TB` (powers of 1024).
+
+mod scratch_dirs;
 
 use std::any::Any;
 use std::fmt;
@@ -19,11 +24,13 @@ use std::str::FromStr;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
 
+pub use self::scratch_dirs::{ScratchDir, ScratchDirs};
 use crate::codec::Codec;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
-const BYTES_SUFFIXES: [(&str, usize); 4] = [("GB", 1024 * MIB), ("MB", MIB), ("KB", KIB), ("B", 1)];
+const BYTES_SUFFIXES: [(&str, u64); 5] =
+    [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)];
 
 /// Validated options of the exchange, a DataFusion [`ConfigExtension`] with prefix `ifile`.
 ///
@@ -44,6 +51,12 @@ pub struct IFileOptions {
     pub batch_bytes: usize,
     /// Stored bytes that a consumer fetches ahead of the batch it needs.
     pub read_ahead_bytes: usize,
+    /// Directories for scratch files. Without any they are DataFusion's.
+    pub scratch_dirs: ScratchDirs,
+    /// Bytes that the exchanges of one query may hold in `scratch_dirs`; 0 is no limit.
+    pub scratch_limit: u64,
+    /// Whether consumed parts of scratch files become holes, where the file system can.
+    pub punch_holes: bool,
 }
 
 impl Default for IFileOptions {
@@ -56,6 +69,9 @@ impl Default for IFileOptions {
             block_bytes: MIB,
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
+            scratch_dirs: ScratchDirs::default(),
+            scratch_limit: 0,
+            punch_holes: true,
         }
     }
 }
@@ -80,7 +96,7 @@ struct Key {
     set: fn(&mut IFileOptions, &str) -> Result<(), String>,
 }
 
-const KEYS: [Key; 7] = [
+const KEYS: [Key; 10] = [
     Key {
         name: "enabled",
         allowed: "true, false",
@@ -140,6 +156,27 @@ const KEYS: [Key; 7] = [
             parse_bytes(value, 0, 64 * MIB).map(|parsed| options.read_ahead_bytes = parsed)
         },
     },
+    Key {
+        name: "scratch_dirs",
+        allowed: "path[:limit[:priority]],... where the best priority is 0",
+        description: "Directories for scratch files; without any, those of the DiskManager",
+        get: |options| options.scratch_dirs.to_string(),
+        set: |options, value| value.parse().map(|parsed| options.scratch_dirs = parsed),
+    },
+    Key {
+        name: "scratch_limit",
+        allowed: "a number of bytes or one with a suffix KB, MB, GB or TB",
+        description: "Most bytes that a query holds in ifile.scratch_dirs; 0 is no limit",
+        get: |options| options.scratch_limit.to_string(),
+        set: |options, value| parse_size(value).map(|parsed| options.scratch_limit = parsed),
+    },
+    Key {
+        name: "punch_holes",
+        allowed: "true, false",
+        description: "Whether consumed parts of scratch files are given back at once",
+        get: |options| options.punch_holes.to_string(),
+        set: |options, value| parse(value).map(|parsed| options.punch_holes = parsed),
+    },
 ];
 
 fn parse<T: FromStr>(value: &str) -> Result<T, String>
@@ -166,17 +203,21 @@ fn parse_share(value: &str, least: f64, most: f64) -> Result<f64, String> {
 }
 
 fn parse_bytes(value: &str, least: usize, most: usize) -> Result<usize, String> {
+    let bytes = usize::try_from(parse_size(value)?).map_err(|_| "out of range".to_owned())?;
+    if !(least..=most).contains(&bytes) {
+        return Err("out of range".to_owned());
+    }
+    Ok(bytes)
+}
+
+fn parse_size(value: &str) -> Result<u64, String> {
     let text = value.trim().to_ascii_uppercase();
     let (digits, unit) = BYTES_SUFFIXES
         .iter()
         .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
         .unwrap_or((text.as_str(), 1));
-    let count: usize = digits.trim().parse().map_err(|_| "not a number of bytes".to_owned())?;
-    let bytes = count.checked_mul(unit).ok_or_else(|| "out of range".to_owned())?;
-    if !(least..=most).contains(&bytes) {
-        return Err("out of range".to_owned());
-    }
-    Ok(bytes)
+    let count: u64 = digits.trim().parse().map_err(|_| "not a number of bytes".to_owned())?;
+    count.checked_mul(unit).ok_or_else(|| "out of range".to_owned())
 }
 
 impl ConfigExtension for IFileOptions {
@@ -243,6 +284,9 @@ mod tests {
             block_bytes: 4096,
             batch_bytes: 8192,
             read_ahead_bytes: 0,
+            scratch_dirs: "/a:1MB:2,/b".parse().unwrap(),
+            scratch_limit: 1 << 30,
+            punch_holes: false,
         };
         let mut copy = IFileOptions::default();
         for (key, value) in changed.to_pairs() {
@@ -269,6 +313,9 @@ mod tests {
             ("memory_share", "NaN", "0.01 to 1.0"),
             ("block_bytes", "63", "64 to 64MB"),
             ("read_ahead_bytes", "99999999999999999999GB", "0 to 64MB"),
+            ("scratch_dirs", "/a:1MB:2:3", "path[:limit[:priority]]"),
+            ("scratch_limit", "much", "a number of bytes"),
+            ("punch_holes", "perhaps", "true, false"),
         ] {
             let message = set(key, value).unwrap_err().to_string();
             assert!(message.contains(&format!("ifile.{key}")), "{message}");
