@@ -9,6 +9,7 @@
 //! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
 //! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
+//! | `ifile.narrow_outputs` | `1` to `1000000` | `48` | outputs from which on staged rows are narrowed, memory to spare or not |
 //! | `ifile.scratch_dirs` | `path[:limit[:priority]],...` | (empty) | directories for scratch files; without any, those of DataFusion's `DiskManager` |
 //! | `ifile.scratch_limit` | bytes | `0` | most that a query holds in `scratch_dirs`; `0` is no limit |
 //! | `ifile.punch_holes` | `true`, `false` | `true` | whether consumed parts of scratch files are given back to the file system at once |
@@ -51,6 +52,8 @@ pub struct IFileOptions {
     pub batch_bytes: usize,
     /// Stored bytes that a consumer fetches ahead of the batch it needs.
     pub read_ahead_bytes: usize,
+    /// Output partitions from which on staged rows are narrowed, memory to spare or not.
+    pub narrow_outputs: usize,
     /// Directories for scratch files. Without any they are DataFusion's.
     pub scratch_dirs: ScratchDirs,
     /// Bytes that the exchanges of one query may hold in `scratch_dirs`; 0 is no limit.
@@ -69,6 +72,7 @@ impl Default for IFileOptions {
             block_bytes: MIB,
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
+            narrow_outputs: 48,
             scratch_dirs: ScratchDirs::default(),
             scratch_limit: 0,
             punch_holes: true,
@@ -96,7 +100,7 @@ struct Key {
     set: fn(&mut IFileOptions, &str) -> Result<(), String>,
 }
 
-const KEYS: [Key; 10] = [
+const KEYS: [Key; 11] = [
     Key {
         name: "enabled",
         allowed: "true, false",
@@ -157,6 +161,15 @@ const KEYS: [Key; 10] = [
         },
     },
     Key {
+        name: "narrow_outputs",
+        allowed: "1 to 1000000",
+        description: "Output partitions from which on staged rows are narrowed",
+        get: |options| options.narrow_outputs.to_string(),
+        set: |options, value| {
+            parse_count(value, 1, 1_000_000).map(|parsed| options.narrow_outputs = parsed)
+        },
+    },
+    Key {
         name: "scratch_dirs",
         allowed: "path[:limit[:priority]],... where the best priority is 0",
         description: "Directories for scratch files; without any, those of the DiskManager",
@@ -195,6 +208,14 @@ fn parse_codec(value: &str) -> Result<Codec, String> {
 }
 
 fn parse_share(value: &str, least: f64, most: f64) -> Result<f64, String> {
+    let parsed = parse(value)?;
+    if !(least..=most).contains(&parsed) {
+        return Err("out of range".to_owned());
+    }
+    Ok(parsed)
+}
+
+fn parse_count(value: &str, least: usize, most: usize) -> Result<usize, String> {
     let parsed = parse(value)?;
     if !(least..=most).contains(&parsed) {
         return Err("out of range".to_owned());
@@ -284,6 +305,7 @@ mod tests {
             block_bytes: 4096,
             batch_bytes: 8192,
             read_ahead_bytes: 0,
+            narrow_outputs: 1,
             scratch_dirs: "/a:1MB:2,/b".parse().unwrap(),
             scratch_limit: 1 << 30,
             punch_holes: false,
@@ -313,6 +335,7 @@ mod tests {
             ("memory_share", "NaN", "0.01 to 1.0"),
             ("block_bytes", "63", "64 to 64MB"),
             ("read_ahead_bytes", "99999999999999999999GB", "0 to 64MB"),
+            ("narrow_outputs", "0", "1 to 1000000"),
             ("scratch_dirs", "/a:1MB:2:3", "path[:limit[:priority]]"),
             ("scratch_limit", "much", "a number of bytes"),
             ("punch_holes", "perhaps", "true, false"),

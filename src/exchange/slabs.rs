@@ -14,9 +14,6 @@ use super::{Exchange, ExchangePlan};
 use crate::memory::{Ledger, Permit};
 use crate::partition::{Grouped, Rows, SlabSource, Slabs, Source, Take};
 
-/// Outputs from which on rows are narrowed when they come, memory to spare or not.
-const MANY_OUTPUTS: usize = 48;
-
 /// Bytes of values that a slab of several rows never exceeds, so that 32-bit offsets hold.
 const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 
@@ -63,7 +60,7 @@ impl SlabStage {
         ledger: &Arc<Ledger>,
     ) -> Option<Self> {
         let whole_batches = matches!(plan.partitioning, Partitioning::RoundRobinBatch(_));
-        let many = outputs >= MANY_OUTPUTS && !plan.preserve_order && !whole_batches;
+        let many = outputs >= plan.options.narrow_outputs && !plan.preserve_order && !whole_batches;
         if !many || !Slabs::can_hold(&plan.schema) {
             return None;
         }

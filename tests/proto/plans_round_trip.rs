@@ -68,6 +68,7 @@ async fn same_plan(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 #[case(IFileOptions { block_bytes: 64, ..IFileOptions::default() })]
 #[case(IFileOptions { batch_bytes: 1 << 30, ..IFileOptions::default() })]
 #[case(IFileOptions { read_ahead_bytes: 0, ..IFileOptions::default() })]
+#[case(IFileOptions { narrow_outputs: 7, ..IFileOptions::default() })]
 #[case(IFileOptions { scratch_dirs: "/a:1MB:2,/b,/c::1".parse().unwrap(), ..IFileOptions::default() })]
 #[case(IFileOptions { scratch_limit: u64::MAX, ..IFileOptions::default() })]
 #[case(IFileOptions { punch_holes: false, ..IFileOptions::default() })]
@@ -90,6 +91,7 @@ fn all_options_together() {
         block_bytes: 1000,
         batch_bytes: 2000,
         read_ahead_bytes: 3000,
+        narrow_outputs: 3,
         scratch_dirs: "/scratch".parse().unwrap(),
         scratch_limit: 1,
         punch_holes: false,
