@@ -37,6 +37,8 @@ fn status(field: &str) -> usize {
 /// An exchange has a hundredth of the pool, in which no query fits; the others have the rest.
 async fn with_little_memory(context: &SessionContext) {
     run(context, "SET ifile.memory_share = 0.01").await;
+    // As much is held beyond that.
+    run(context, "SET ifile.block_bytes = '16KB'").await;
     run(context, "SET datafusion.execution.sort_spill_reservation_bytes = 65536").await;
 }
 
