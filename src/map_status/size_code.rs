@@ -120,6 +120,7 @@ pub(super) fn decode_sum(codes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "the values are small")]
 mod tests {
     use super::*;
 

@@ -93,6 +93,7 @@ fn swap(x: &mut [u64; 8], low: usize, high: usize, shift: u32, mask: u64) {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "the values are small")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
