@@ -152,7 +152,7 @@ impl LaneStream {
             match part {
                 Part::Batch(batch) => joined.push(batch)?,
                 Part::Block(bytes, stored) => {
-                    decoder.decode_into(bytes, &mut joined).map_err(|error| at(error, *stored))?
+                    decoder.decode_into(bytes, &mut joined).map_err(|error| at(error, *stored))?;
                 }
             }
         }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -77,7 +78,7 @@ fn a_thousand_queries_leak_nothing() {
                 }
             } else {
                 let batches = run(&context, sql).await;
-                assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 30_000);
+                assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 30_000);
             }
             if number == 100 {
                 after_a_hundred = status("VmRSS");

@@ -16,7 +16,7 @@ mod native;
 mod texts;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
@@ -75,7 +75,7 @@ impl<'a> SlabSource<'a> {
             DataType::Utf8View | DataType::BinaryView => {
                 Column::new(column.data.data_type()).growth(column, self.source.all_rows())
             }
-            _ => column.data.buffers().get(1).map_or(0, |buffer| buffer.len()),
+            _ => column.data.buffers().get(1).map_or(0, Buffer::len),
         };
         self.source.columns.iter().map(bytes).fold(0, usize::saturating_add)
     }

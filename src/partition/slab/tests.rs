@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation, reason = "small numbers that tests choose")]
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -242,7 +244,7 @@ fn one_column(array: ArrayRef) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap()
 }
 
-fn check(arrays: Vec<ArrayRef>) {
+fn check(arrays: &[ArrayRef]) {
     for encode in [false, true] {
         let batches: Vec<_> = arrays
             .iter()
@@ -264,7 +266,7 @@ fn check(arrays: Vec<ArrayRef>) {
 #[test]
 fn offsets_become_wider_when_the_range_does() {
     let column = |values: Vec<Option<i64>>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
-    check(vec![
+    check(&[
         column(vec![None, None]),
         column(vec![Some(7), None, Some(9)]),
         column(vec![Some(-300), Some(70_000)]),
@@ -272,7 +274,7 @@ fn offsets_become_wider_when_the_range_does() {
         column(vec![Some(i64::MIN), Some(i64::MAX), Some(0)]),
         column(vec![Some(1); 7]),
     ]);
-    check(vec![
+    check(&[
         column((0..500).map(|i| Some(1_000_000 + i)).collect()),
         column((0..500).map(|i| Some(1_000_000 - i)).collect()),
         column((0..500).map(|i| Some(9_000_000_000 + i)).collect()),
@@ -281,18 +283,18 @@ fn offsets_become_wider_when_the_range_does() {
 
 #[test]
 fn extremes_of_all_widths_survive() {
-    check(vec![
+    check(&[
         Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(i32::MAX), Some(-1)])),
         Arc::new(Int32Array::from(vec![5; 9])),
     ]);
-    check(vec![
+    check(&[
         Arc::new(UInt64Array::from(vec![Some(u64::MAX), None])),
         Arc::new(UInt64Array::from(vec![Some(0), Some(1 << 63), Some((1 << 63) - 1)])),
     ]);
     let decimals = |values: Vec<Option<i128>>| -> ArrayRef {
         Arc::new(Decimal128Array::from(values).with_precision_and_scale(38, 2).unwrap())
     };
-    check(vec![
+    check(&[
         decimals(vec![Some(5), Some(-5), None]),
         decimals(vec![Some(i128::from(i64::MAX) + 5), Some(i128::from(i64::MAX))]),
         decimals(vec![Some(i128::MIN), Some(i128::MAX), None, Some(0)]),

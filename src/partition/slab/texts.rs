@@ -197,35 +197,27 @@ impl Texts {
     }
 
     /// Rows that are numbered, followed by those of `rest`.
-    fn encode_mixed(
-        &self,
+    fn encode_mixed<'a>(
+        &'a self,
         partition: usize,
-        rest: &ArrayRef,
+        rest: &'a ArrayRef,
         missing: &Missing,
         encoder: &mut BlockEncoder,
     ) -> Result<()> {
         let ids = self.ids.get(partition).map_or(&[][..], Vec::as_slice);
         let mut missing = missing.clone();
-        let mut values: Vec<&[u8]> = Vec::with_capacity(ids.len() + rest.len());
+        let mut values: Vec<&'a [u8]> = Vec::with_capacity(ids.len() + rest.len());
         values.extend(ids.iter().map(|id| self.interner.value(usize::from(*id))));
-        match self.data_type {
-            DataType::Utf8 => {
-                push_all(&mut values, rest, |row| rest.as_string::<i32>().value(row).as_bytes())
-            }
-            DataType::LargeUtf8 => {
-                push_all(&mut values, rest, |row| rest.as_string::<i64>().value(row).as_bytes())
-            }
-            DataType::Utf8View => {
-                push_all(&mut values, rest, |row| rest.as_string_view().value(row).as_bytes())
-            }
-            DataType::Binary => {
-                push_all(&mut values, rest, |row| rest.as_binary::<i32>().value(row))
-            }
-            DataType::LargeBinary => {
-                push_all(&mut values, rest, |row| rest.as_binary::<i64>().value(row))
-            }
-            _ => push_all(&mut values, rest, |row| rest.as_binary_view().value(row)),
-        }
+        let count = rest.len();
+        let rest_of: Box<dyn Fn(usize) -> &'a [u8] + 'a> = match self.data_type {
+            DataType::Utf8 => Box::new(|row| rest.as_string::<i32>().value(row).as_bytes()),
+            DataType::LargeUtf8 => Box::new(|row| rest.as_string::<i64>().value(row).as_bytes()),
+            DataType::Utf8View => Box::new(|row| rest.as_string_view().value(row).as_bytes()),
+            DataType::Binary => Box::new(|row| rest.as_binary::<i32>().value(row)),
+            DataType::LargeBinary => Box::new(|row| rest.as_binary::<i64>().value(row)),
+            _ => Box::new(|row| rest.as_binary_view().value(row)),
+        };
+        values.extend((0..count).map(rest_of));
         for row in (0..rest.len()).filter(|row| rest.is_null(*row)) {
             missing.set(ids.len() + row);
         }
@@ -235,8 +227,4 @@ impl Texts {
         }
         Ok(encoder.put_scattered(&self.data_type, &values, &valid)?)
     }
-}
-
-fn push_all<'a>(values: &mut Vec<&'a [u8]>, rest: &'a ArrayRef, value: impl Fn(usize) -> &'a [u8]) {
-    values.extend((0..rest.len()).map(value));
 }
