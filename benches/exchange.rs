@@ -56,6 +56,9 @@ struct Args {
     /// Rounds per side.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Outputs from which on our rows are narrowed.
+    #[arg(long, default_value_t = IFileOptions::default().narrow_outputs)]
+    narrow_outputs: usize,
     /// Which side to run.
     #[arg(long, default_value = "both")]
     side: String,
@@ -165,8 +168,12 @@ async fn run(args: &Args, side: Side, outputs: usize, batches: &[RecordBatch]) -
     let plan: Arc<dyn ExecutionPlan> = match side {
         Side::Stock => Arc::new(RepartitionExec::try_new(input, partitioning).unwrap()),
         Side::Ours => {
-            let options =
-                IFileOptions { memory_share: 1.0, memory_headroom: 0.0, ..IFileOptions::default() };
+            let options = IFileOptions {
+                memory_share: 1.0,
+                memory_headroom: 0.0,
+                narrow_outputs: args.narrow_outputs,
+                ..IFileOptions::default()
+            };
             Arc::new(IFileRepartitionExec::try_new(input, partitioning, options).unwrap())
         }
     };

@@ -9,7 +9,7 @@
 //! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
 //! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
-//! | `ifile.narrow_outputs` | `1` to `1000000` | `48` | outputs from which on staged rows are narrowed, memory to spare or not |
+//! | `ifile.narrow_outputs` | `1` to `1000000` | `256` | outputs from which on staged rows are narrowed, memory to spare or not |
 //! | `ifile.scratch_dirs` | `path[:limit[:priority]],...` | (empty) | directories for scratch files; without any, those of DataFusion's `DiskManager` |
 //! | `ifile.scratch_limit` | bytes | `0` | most that a query holds in `scratch_dirs`; `0` is no limit |
 //! | `ifile.punch_holes` | `true`, `false` | `true` | whether consumed parts of scratch files are given back to the file system at once |
@@ -72,7 +72,7 @@ impl Default for IFileOptions {
             block_bytes: MIB,
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
-            narrow_outputs: 48,
+            narrow_outputs: 256,
             scratch_dirs: ScratchDirs::default(),
             scratch_limit: 0,
             punch_holes: true,

@@ -57,7 +57,7 @@ pub(crate) use self::metrics::ExchangeMetrics;
 use self::gate::Gate;
 use self::lane::{Lane, LaneShape, Next, Weight};
 use self::pressure::Pressure;
-use self::slabs::SlabStage;
+use self::slabs::SlabStages;
 use crate::config::IFileOptions;
 use crate::memory::{Ledger, MergePool, Shares};
 
@@ -87,7 +87,7 @@ pub(crate) struct Exchange {
     lanes: Vec<LaneCell>,
     gates: Vec<Gate>,
     /// Where rows are staged for many outputs; `None` where each lane stages its own.
-    slabs: Option<Mutex<SlabStage>>,
+    slabs: Option<SlabStages>,
     pressure: Pressure,
     /// Bytes of all lanes that pressure could change.
     spillable_bytes: AtomicUsize,
@@ -201,13 +201,13 @@ impl ExchangeHandle {
                 })
                 .collect(),
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
-            slabs: SlabStage::try_new(
+            slabs: SlabStages::try_new(
                 &plan,
+                inputs.len(),
                 outputs,
                 context.session_config().batch_size(),
                 &ledger,
-            )
-            .map(Mutex::new),
+            ),
             pressure: Pressure::new(&plan, context, inputs.len(), &ledger),
             spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),

@@ -2,7 +2,8 @@
 //!
 //! 1. While Arrow rows take the larger part of what is held, the largest lanes are encoded, until
 //!    what was asked for is free and at least half of the Arrow bytes are. Blocks stay in memory,
-//!    under the same reservation: they are several times smaller.
+//!    under the same reservation: they are several times smaller. Rows in slabs are encoded all
+//!    together: their outputs are many, and blocks of few rows are dear.
 //! 2. Once blocks take the larger part, all of them are written as one run, in partition order.
 //! 3. What is held ready for a reader - the batch it was woken for, blocks fetched for it - stays out
 //!    of this the first time. Where the reader has not come by the second time, its batch is encoded as
@@ -112,11 +113,10 @@ impl Exchange {
         };
         self.plan.metrics.count_refusal(cause);
         self.note_peak();
-        self.flush_slabs()?;
         self.age_unread().await;
         let share = 2 * self.pressure.count as usize;
         if let Some(arrow) = self.arrow_to_encode(bytes)
-            && self.encode_largest(bytes.max(arrow / share)).await? > 0
+            && self.encode_part(bytes, arrow / share).await? > 0
         {
             return Ok(Relief::Freed);
         }
@@ -134,11 +134,15 @@ impl Exchange {
     /// Encodes or writes, while no other producer does. Returns whether anything was.
     async fn free_alone(&self, bytes: usize, cause: Cause) -> Result<bool> {
         if let Some(arrow) = self.arrow_to_encode(bytes)
-            && self.encode_largest(bytes.max(arrow / 2)).await? > 0
+            && self.encode_part(bytes, arrow / 2).await? > 0
         {
             return Ok(true);
         }
-        Ok(self.write_run(cause).await? || self.encode_largest(usize::MAX).await? > 0)
+        if self.write_run(cause).await? || self.encode_largest(usize::MAX).await? > 0 {
+            return Ok(true);
+        }
+        self.flush_slabs()?;
+        Ok(self.encode_largest(usize::MAX).await? > 0)
     }
 
     /// What is held ready for a reader that does not come is given up the second time that memory is
@@ -171,9 +175,19 @@ impl Exchange {
         self.ledger.force(bytes)
     }
 
-    /// Arrow bytes held, where they are the larger part of what is.
+    /// Encodes `part` of the rows, and enough for `bytes`; all of them where rows of many outputs are
+    /// staged together, since half of them would make blocks of half as many rows.
+    async fn encode_part(&self, bytes: usize, part: usize) -> Result<usize> {
+        if self.slabs.is_none() {
+            return self.encode_largest(bytes.max(part)).await;
+        }
+        self.flush_slabs()?;
+        self.encode_largest(usize::MAX).await
+    }
+
+    /// Bytes of rows held, where they are the larger part of what is.
     fn arrow_to_encode(&self, bytes: usize) -> Option<usize> {
-        let arrow = self.total(|cell| &cell.arrow_bytes);
+        let arrow = self.total(|cell| &cell.arrow_bytes) + self.staged_bytes();
         let blocks = self.total(|cell| &cell.block_bytes);
         log::debug!(
             "{}: {bytes} bytes refused; {arrow} as rows, {blocks} as blocks",

@@ -118,10 +118,10 @@ impl Exchange {
         let first = group * self.outputs;
         match routed {
             Routed::Grouped(grouped) if self.slabs.is_some() => {
-                self.deliver_to_slabs(&source, Some(&grouped), 0, credit).await
+                self.deliver_to_slabs(input, &source, Some(&grouped), 0, credit).await
             }
             Routed::Whole(partition) if self.slabs.is_some() => {
-                self.deliver_to_slabs(&source, None, partition, credit).await
+                self.deliver_to_slabs(input, &source, None, partition, credit).await
             }
             Routed::Whole(partition) => {
                 let lane = first + partition;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use datafusion::common::Result;
 use datafusion::physical_expr::Partitioning;
+use parking_lot::Mutex;
 
 use super::producer::Credit;
 use super::{Exchange, ExchangePlan};
@@ -17,8 +18,23 @@ use crate::partition::{Grouped, Rows, SlabSource, Slabs, Source, Take};
 /// Bytes of values that a slab of several rows never exceeds, so that 32-bit offsets hold.
 const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 
-/// The slabs of an exchange and what they are charged with.
-pub(super) struct SlabStage {
+/// Least outputs of a group.
+const LEAST_GROUP: usize = 16;
+
+/// Most groups: so many producers stage rows at the same time.
+const MOST_GROUPS: usize = 8;
+
+/// Slabs of all outputs, in groups with a lock of their own.
+pub(super) struct SlabStages {
+    stages: Vec<Mutex<SlabStage>>,
+    /// Outputs of a group; the last one may have fewer.
+    group: usize,
+}
+
+/// The slabs of some outputs and what they are charged with.
+struct SlabStage {
+    /// The first of the outputs; below they are counted from it.
+    first: usize,
     slabs: Slabs,
     permit: Permit,
     /// By output.
@@ -51,10 +67,11 @@ enum Taken {
     Needs(usize),
 }
 
-impl SlabStage {
+impl SlabStages {
     /// Slabs for the exchange of `plan`, if rows are better narrowed there.
     pub(super) fn try_new(
         plan: &ExchangePlan,
+        inputs: usize,
         outputs: usize,
         batch_rows: usize,
         ledger: &Arc<Ledger>,
@@ -64,34 +81,73 @@ impl SlabStage {
         if !many || !Slabs::can_hold(&plan.schema) {
             return None;
         }
-        let slabs = Slabs::new(&plan.schema, outputs, batch_rows);
-        let permit = ledger.force(slabs.overhead_bytes());
-        Some(Self { slabs, permit, windows: vec![Window::default(); outputs] })
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let groups = inputs.min(cores).min(outputs / LEAST_GROUP).clamp(1, MOST_GROUPS);
+        let group = outputs.div_ceil(groups).max(1);
+        let stage = |first: usize| {
+            let partitions = first..(first + group).min(outputs);
+            let count = partitions.len();
+            let slabs = Slabs::new(&plan.schema, first / group, partitions, batch_rows);
+            let permit = ledger.force(slabs.overhead_bytes());
+            Mutex::new(SlabStage { first, slabs, permit, windows: vec![Window::default(); count] })
+        };
+        Some(Self { stages: (0..outputs).step_by(group).map(stage).collect(), group })
+    }
+
+    fn of(&self, output: usize) -> Option<&Mutex<SlabStage>> {
+        self.stages.get(output.checked_div(self.group)?)
     }
 }
 
 impl Exchange {
-    /// Stages the rows of a batch: those of `grouped`, or all of them for `partition`.
+    /// Stages the rows of a batch of `input`: those of `grouped`, or all of them for `partition`.
     pub(super) async fn deliver_to_slabs(
         &self,
+        input: usize,
         source: &Source,
         grouped: Option<&Grouped<'_>>,
         partition: usize,
         credit: &mut Credit<'_>,
     ) -> Result<()> {
-        let runs = match grouped {
-            None => vec![Run { partition, rows: source.all_rows(), place: 0 }],
-            Some(grouped) => (0..grouped.len())
-                .map(|index| {
-                    let (partition, rows) = grouped.run(index);
-                    Run { partition, rows: Rows::Index(rows), place: grouped.start(index) }
-                })
-                .collect(),
+        let Some(stages) = &self.slabs else { return Ok(()) };
+        let source = SlabSource::new(source, grouped, stages.group);
+        let mut groups: Vec<Vec<Run<'_>>> = Vec::new();
+        groups.resize_with(stages.stages.len(), Vec::new);
+        let mut add = |partition: usize, rows, place| {
+            if let Some(runs) = groups.get_mut(partition / stages.group) {
+                runs.push(Run { partition: partition % stages.group, rows, place });
+            }
         };
-        let mut pending = Pending { source: SlabSource::new(source, grouped), runs };
+        match grouped {
+            None => add(partition, source.source.all_rows(), 0),
+            Some(grouped) => (0..grouped.len()).for_each(|index| {
+                let (partition, rows) = grouped.run(index);
+                add(partition, Rows::Index(rows), grouped.start(index));
+            }),
+        }
+        // Producers start at different groups, to meet at few locks.
+        let start = input * groups.len() / self.inputs.max(1);
+        let mut pending = Pending { source, runs: Vec::new() };
+        for index in (start..groups.len()).chain(0..start) {
+            let (Some(stage), Some(runs)) = (stages.stages.get(index), groups.get_mut(index))
+            else {
+                continue;
+            };
+            pending.runs = std::mem::take(runs);
+            self.deliver_to_group(stage, &mut pending, credit).await?;
+        }
+        Ok(())
+    }
+
+    async fn deliver_to_group(
+        &self,
+        stage: &Mutex<SlabStage>,
+        pending: &mut Pending<'_>,
+        credit: &mut Credit<'_>,
+    ) -> Result<()> {
         let (mut most_runs, mut most_rows) = (usize::MAX, usize::MAX);
         while !pending.runs.is_empty() {
-            match self.take_into_slabs(&mut pending, most_runs, most_rows, credit)? {
+            match self.take_into_slabs(stage, pending, most_runs, most_rows, credit)? {
                 Taken::Some => (most_runs, most_rows) = (usize::MAX, usize::MAX),
                 // The pool refuses: less at once, as little as may be held beyond it.
                 Taken::Needs(bytes) if bytes > self.working_set_bytes() / 4 => {
@@ -113,12 +169,12 @@ impl Exchange {
     /// Takes rows of the first runs, as many as their windows have room for.
     fn take_into_slabs(
         &self,
+        stage: &Mutex<SlabStage>,
         pending: &mut Pending<'_>,
         most_runs: usize,
         most_rows: usize,
         credit: &mut Credit<'_>,
     ) -> Result<Taken> {
-        let Some(stage) = &self.slabs else { return Ok(Taken::Some) };
         let mut stage = stage.lock();
         let windows = &stage.windows;
         pending.runs.retain(|run| windows.get(run.partition).is_some_and(|window| !window.closed));
@@ -138,7 +194,7 @@ impl Exchange {
         let freed = stage.slabs.append(&pending.source, &takes, lean)?;
         let SlabStage { permit, .. } = &mut *stage;
         permit.move_from(&mut credit.permit, bytes);
-        credit.permit.move_from(permit, freed.min(permit.bytes()));
+        credit.permit.move_from(permit, freed);
         self.spillable_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.spillable_bytes.fetch_sub(freed, Ordering::Relaxed);
         for take in &takes {
@@ -199,23 +255,30 @@ impl Exchange {
             return Ok(());
         }
         let (slab, bytes) = stage.slabs.finish(partition)?;
-        let mut permit = self.ledger.empty();
-        // The buffers of values grow by more than they were asked to.
-        permit.claim_from(&mut stage.permit, bytes);
+        let mut charged = self.ledger.empty();
+        charged.move_from(&mut stage.permit, bytes);
         self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mut permit = self.ledger.empty();
+        permit.move_from(&mut charged, slab.held_bytes());
         if let Some(window) = stage.windows.get_mut(partition) {
             window.rows = if ends_window { 0 } else { window.rows + slab.rows() };
         }
-        self.with_lane(partition, |lane| lane.push_slab(slab, permit, ends_window));
+        let lane = stage.first + partition;
+        self.with_lane(lane, |lane| lane.push_slab(slab, permit, ends_window));
         Ok(())
+    }
+
+    /// Bytes of staged rows.
+    pub(super) fn staged_bytes(&self) -> usize {
+        let stages = self.slabs.iter().flat_map(|stages| &stages.stages);
+        stages.map(|stage| stage.lock().permit.bytes()).sum()
     }
 
     /// Moves all staged rows to their lanes, where they can be encoded.
     pub(super) fn flush_slabs(&self) -> Result<()> {
-        let Some(stage) = &self.slabs else { return Ok(()) };
-        let mut stage = stage.lock();
-        for partition in 0..self.outputs {
-            if stage.slabs.rows(partition) > 0 {
+        for stage in self.slabs.iter().flat_map(|stages| &stages.stages) {
+            let mut stage = stage.lock();
+            for partition in 0..stage.windows.len() {
                 self.push_slab(&mut stage, partition, false)?;
             }
         }
@@ -225,16 +288,17 @@ impl Exchange {
     /// No more rows will come: what is staged becomes the last windows.
     pub(super) fn end_slabs(&self) -> Result<()> {
         self.flush_slabs()?;
-        if let Some(stage) = &self.slabs {
+        for stage in self.slabs.iter().flat_map(|stages| &stages.stages) {
             drop(stage.lock().permit.take());
         }
         Ok(())
     }
 
-    /// The consumer of `partition` is gone.
-    pub(super) fn close_slab(&self, partition: usize) {
-        let Some(stage) = &self.slabs else { return };
+    /// The consumer of `output` is gone.
+    pub(super) fn close_slab(&self, output: usize) {
+        let Some(stage) = self.slabs.as_ref().and_then(|stages| stages.of(output)) else { return };
         let mut stage = stage.lock();
+        let partition = output - stage.first;
         if let Some(window) = stage.windows.get_mut(partition) {
             window.closed = true;
         }
@@ -242,7 +306,7 @@ impl Exchange {
         if let Ok((slab, bytes)) = stage.slabs.finish(partition) {
             drop(slab);
             let mut permit = self.ledger.empty();
-            permit.claim_from(&mut stage.permit, bytes);
+            permit.move_from(&mut stage.permit, bytes);
             self.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         if stage.windows.iter().all(|window| window.closed) {

@@ -190,7 +190,7 @@ fn fill_slabs<E: FnMut(usize, &[u8], BlockInfo) -> Result<()>>(
     block_rows: usize,
     writer: &mut Writer<'_, E>,
 ) -> Result<()> {
-    let source = SlabSource::new(source, Some(grouped));
+    let source = SlabSource::new(source, Some(grouped), usize::MAX);
     let mut takes = Vec::with_capacity(left.len());
     while !left.is_empty() {
         takes.clear();

@@ -99,7 +99,7 @@ impl Case {
             batch_bytes: self.batch_bytes,
             read_ahead_bytes: self.read_ahead_bytes,
             // Half of the cases stage rows in slabs.
-            narrow_outputs: if self.seed.is_multiple_of(2) { 1 } else { 48 },
+            narrow_outputs: if self.seed.is_multiple_of(2) { 1 } else { 256 },
             ..IFileOptions::default()
         }
     }

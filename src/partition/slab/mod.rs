@@ -15,6 +15,8 @@ mod narrow;
 mod native;
 mod texts;
 
+use std::ops::Range;
+
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
@@ -30,8 +32,9 @@ use super::source::{Rows, Source};
 use super::stage::StageColumn;
 use crate::block::{BlockEncoder, BlockInfo, BlockResult};
 
-/// Rounding of the bits of a column, and one offset more than rows.
-const COLUMN_BYTES: usize = 16;
+/// What a column of a partition takes beside its rows: itself, what the allocator adds to its
+/// buffer, and one offset more than rows.
+const COLUMN_BYTES: usize = size_of::<SlabColumn>() + 32;
 
 /// A partition that gets this part of its rows from one batch gets room for all of them.
 const FULL_AT_ONCE: usize = 16;
@@ -58,15 +61,28 @@ pub(crate) struct SlabSource<'a> {
     /// partition.
     grouped: Option<&'a Grouped<'a>>,
     ranges: Vec<Option<(i128, i128)>>,
+    /// Rows that are null, by column and by group of partitions.
+    nulls: Vec<Vec<Vec<u32>>>,
 }
 
 impl<'a> SlabSource<'a> {
-    pub(crate) fn new(source: &'a Source, grouped: Option<&'a Grouped<'a>>) -> Self {
+    /// `group` is how many partitions each of the slabs that take the rows has.
+    pub(crate) fn new(source: &'a Source, grouped: Option<&'a Grouped<'a>>, group: usize) -> Self {
+        let columns = || source.columns.iter();
         let range = |column: &super::source::SourceColumn| {
             let native = Native::of(column.array.data_type())?;
             range_of(native, column, source.rows())
         };
-        Self { source, grouped, ranges: source.columns.iter().map(range).collect() }
+        let nulls = |column: &super::source::SourceColumn| match column.data.nulls() {
+            Some(nulls) if nulls.null_count() > 0 => null_rows(nulls, grouped, group),
+            _ => Vec::new(),
+        };
+        Self {
+            source,
+            grouped,
+            ranges: columns().map(range).collect(),
+            nulls: columns().map(nulls).collect(),
+        }
     }
 
     /// Bytes of values of variable length in all rows, or more where a batch is part of a larger one.
@@ -106,6 +122,10 @@ struct Part {
 /// grows only by what [`growth`](Self::growth) said, so the caller reserves that first.
 pub(crate) struct Slabs {
     schema: SchemaRef,
+    /// Number of the first of the partitions; those in takes are counted from it.
+    first: usize,
+    /// Number of this group of partitions.
+    group: usize,
     columns: Vec<SlabColumns>,
     parts: Vec<Part>,
     /// Rows of a full slab.
@@ -123,8 +143,15 @@ impl Slabs {
         schema.fields().iter().all(|field| !Column::new(field.data_type()).carries_validity())
     }
 
-    /// Empty slabs of `partitions` partitions, each full at `full` rows.
-    pub(crate) fn new(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
+    /// Empty slabs of `partitions`, which are group `group` of all, each full at `full` rows.
+    pub(crate) fn new(
+        schema: &SchemaRef,
+        group: usize,
+        partitions: Range<usize>,
+        full: usize,
+    ) -> Self {
+        let first = partitions.start;
+        let partitions = partitions.len();
         let columns = schema.fields().iter().map(|field| {
             let data_type = field.data_type();
             match Native::of(data_type) {
@@ -136,6 +163,8 @@ impl Slabs {
         });
         let mut slabs = Self {
             schema: SchemaRef::clone(schema),
+            first,
+            group,
             columns: columns.collect(),
             parts: vec![Part::default(); partitions],
             full,
@@ -154,7 +183,7 @@ impl Slabs {
     /// As [`new`](Self::new), with the values of strings and binaries numbered as they come. Such slabs
     /// only become blocks, and their [`growth`](Self::growth) leaves the values out.
     pub(crate) fn with_numbered_values(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
-        let mut slabs = Self::new(schema, partitions, full);
+        let mut slabs = Self::new(schema, 0, 0..partitions, full);
         for (column, field) in slabs.columns.iter_mut().zip(schema.fields()) {
             if let Some(texts) = Texts::try_new(field.data_type(), partitions) {
                 *column = SlabColumns::Texts(Box::new(texts));
@@ -209,6 +238,15 @@ impl Slabs {
             SlabColumns::Texts(_) => 0,
         };
         self.columns.iter().enumerate().map(bits).sum()
+    }
+
+    /// Bits of a row in the columns that are narrowed.
+    fn narrow_bits(&self) -> usize {
+        let bits = |column: &SlabColumns| match column {
+            SlabColumns::Narrow(column) => NarrowColumn::row_bits(column.frame_for(None)),
+            SlabColumns::Plain(_) | SlabColumns::Texts(_) => 0,
+        };
+        self.columns.iter().map(bits).sum()
     }
 
     fn bytes_of(&self, capacity: usize, row_bits: usize) -> usize {
@@ -294,7 +332,7 @@ impl Slabs {
             grown.push((capacity > part.capacity).then_some(capacity));
         }
         let partitions = self.parts.len();
-        let targets = Targets::new(source.grouped, takes, &self.parts);
+        let targets = Targets::new(source.grouped, takes, &self.parts, self.first);
         for (index, column) in self.columns.iter_mut().enumerate() {
             let Some(from) = source.source.columns.get(index) else { continue };
             match column {
@@ -305,12 +343,14 @@ impl Slabs {
                     }
                     source.source.fetch(index);
                     column.append(from, takes);
-                    if let Some(nulls) = from.data.nulls().filter(|nulls| nulls.null_count() > 0) {
+                    let group = if source.grouped.is_some() { self.group } else { 0 };
+                    let nulls = source.nulls.get(index).and_then(|groups| groups.get(group));
+                    if let Some(nulls) = nulls.filter(|nulls| !nulls.is_empty()) {
                         let missing = column.missing(partitions);
-                        for_each_null(nulls, |row| {
-                            let Some((partition, row)) = targets.of(row) else { return };
+                        for &row in nulls {
+                            let Some((partition, row)) = targets.of(row as usize) else { continue };
                             missing.get_mut(partition).into_iter().for_each(|m| m.set(row));
-                        });
+                        }
                     }
                 }
                 SlabColumns::Texts(texts) => texts.append(from, takes, &self.parts)?,
@@ -344,10 +384,17 @@ impl Slabs {
     pub(crate) fn finish(&mut self, partition: usize) -> Result<(Slab, usize)> {
         let part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
         let mut bytes = self.bytes_of(part.capacity, self.row_bits);
+        let sparse = part.capacity > 2 * part.rows;
         let mut columns = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             columns.push(match column {
-                SlabColumns::Narrow(column) => SlabColumn::Narrow(column.take(partition)),
+                SlabColumns::Narrow(column) => {
+                    let mut column = column.take(partition);
+                    if sparse {
+                        column.shrink();
+                    }
+                    SlabColumn::Narrow(column)
+                }
                 SlabColumns::Texts(_) => return internal_err!("numbered values become blocks"),
                 SlabColumns::Plain(parts) => {
                     let Some(column) = parts.get_mut(partition) else { continue };
@@ -360,7 +407,14 @@ impl Slabs {
         if self.rows == 0 {
             self.forget_ranges();
         }
-        Ok((Slab { columns, rows: part.rows }, bytes))
+        let held_bytes = match sparse {
+            true => {
+                bytes - self.bytes_of(part.capacity, self.narrow_bits())
+                    + self.bytes_of(part.rows, self.narrow_bits())
+            }
+            false => bytes,
+        };
+        Ok((Slab { columns, rows: part.rows, held_bytes }, bytes))
     }
 }
 
@@ -432,6 +486,7 @@ impl Slabs {
 /// Where in the slabs the rows of a batch go.
 struct Targets<'a> {
     grouped: Option<&'a Grouped<'a>>,
+    first: usize,
     /// By partition.
     taken: Vec<Taken>,
     whole: Option<Take<'a>>,
@@ -446,7 +501,12 @@ struct Taken {
 }
 
 impl<'a> Targets<'a> {
-    fn new(grouped: Option<&'a Grouped<'a>>, takes: &[Take<'a>], parts: &[Part]) -> Self {
+    fn new(
+        grouped: Option<&'a Grouped<'a>>,
+        takes: &[Take<'a>],
+        parts: &[Part],
+        first: usize,
+    ) -> Self {
         let mut taken = vec![Taken::default(); parts.len()];
         for take in takes {
             let before = to_u32(parts.get(take.partition).map_or(0, |part| part.rows));
@@ -455,14 +515,18 @@ impl<'a> Targets<'a> {
                 *to = Taken { start, end: start + to_u32(take.rows.len()), before };
             }
         }
-        Self { grouped, taken, whole: takes.first().copied() }
+        Self { grouped, first, taken, whole: takes.first().copied() }
     }
 
     /// Partition and row in its slab of row `row` of the batch, if it is taken now.
     #[inline]
     fn of(&self, row: usize) -> Option<(usize, usize)> {
         let (partition, place) = match (self.grouped, self.whole) {
-            (Some(grouped), _) => (*grouped.ids().get(row)? as usize, *grouped.places().get(row)?),
+            (Some(grouped), _) => {
+                let partition = *grouped.ids().get(row)? as usize;
+                (partition.checked_sub(self.first)?, *grouped.places().get(row)?)
+            }
+
             (None, Some(take)) => (take.partition, to_u32(row)),
             (None, None) => return None,
         };
@@ -472,21 +536,32 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Calls `visit` with each row that is null.
-fn for_each_null(nulls: &NullBuffer, mut visit: impl FnMut(usize)) {
+/// The rows that are null, by group of `group` partitions; in one group where all rows go to one
+/// partition.
+fn null_rows(nulls: &NullBuffer, grouped: Option<&Grouped<'_>>, group: usize) -> Vec<Vec<u32>> {
+    let ids = grouped.map_or(&[][..], Grouped::ids);
+    let mut groups = vec![Vec::new()];
     let mut first = 0;
     for bits in nulls.inner().bit_chunks().iter_padded() {
         let mut missing = !bits;
         while missing != 0 {
             let row = first + missing.trailing_zeros() as usize;
-            if row >= nulls.len() {
-                return;
-            }
-            visit(row);
             missing &= missing - 1;
+            if row >= nulls.len() {
+                break;
+            }
+            let id = ids.get(row).copied().unwrap_or(0) as usize;
+            let at = id.checked_div(group).unwrap_or(0);
+            if at >= groups.len() {
+                groups.resize_with(at + 1, Vec::new);
+            }
+            if let Some(rows) = groups.get_mut(at) {
+                rows.push(to_u32(row));
+            }
         }
         first += 64;
     }
+    groups
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a batch has fewer than 2^32 rows")]
@@ -505,11 +580,17 @@ enum SlabColumn {
 pub(crate) struct Slab {
     columns: Vec<SlabColumn>,
     rows: usize,
+    held_bytes: usize,
 }
 
 impl Slab {
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Bytes held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// Bytes that the rows take as Arrow arrays.

@@ -357,6 +357,11 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
+    /// Gives back the room for more rows.
+    pub(super) fn shrink(&mut self) {
+        for_deltas!(Deltas, &mut self.deltas, v => v.shrink_to_fit(), v => v.shrink_to_fit());
+    }
+
     /// Bytes of an Arrow value.
     pub(super) fn value_bytes(&self) -> usize {
         self.native.bytes()

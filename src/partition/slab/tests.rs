@@ -29,7 +29,7 @@ struct Bench {
 
 impl Bench {
     fn new(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
-        let slabs = Slabs::new(schema, partitions, full);
+        let slabs = Slabs::new(schema, 0, 0..partitions, full);
         Self {
             charged: slabs.overhead_bytes(),
             slabs,
@@ -54,7 +54,7 @@ impl Bench {
                 })
                 .collect(),
         };
-        let source = SlabSource::new(&source, whole.is_none().then_some(&grouped));
+        let source = SlabSource::new(&source, whole.is_none().then_some(&grouped), self.out.len());
         while !left.is_empty() {
             let takes: Vec<Take<'_>> = left
                 .iter_mut()
