@@ -65,6 +65,13 @@ pub enum BlockError {
     },
     /// The rows are not of the schema that the encoder was built for.
     Schema(String),
+    /// The blocks of a run or file were made for another schema.
+    Fingerprint {
+        /// [`schema_fingerprint`](super::schema_fingerprint) of the reader's schema.
+        expected: u64,
+        /// The one that came with the blocks.
+        found: u64,
+    },
     /// Arrow refused the arrays: invalid UTF-8, or nulls where the schema forbids them.
     Arrow(String),
 }
@@ -96,6 +103,11 @@ impl fmt::Display for BlockError {
                 write!(f, "block exceeds a limit: {found} {what}, {limit} are allowed")
             }
             Self::Schema(reason) => write!(f, "rows do not fit the schema of the block: {reason}"),
+            Self::Fingerprint { expected, found } => write!(
+                f,
+                "blocks of another schema: its fingerprint is {found:#018x}, that of the reader's is \
+                 {expected:#018x}"
+            ),
             Self::Arrow(reason) => write!(f, "block does not make valid arrays: {reason}"),
         }
     }

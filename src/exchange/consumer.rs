@@ -13,7 +13,7 @@ use futures::Stream;
 
 use super::lane::{Body, Item, Next, StoredItem, ToFetch};
 use super::{Exchange, ExchangeHandle, ExchangeMetrics};
-use crate::block::{BlockDecoder, BlockError, BlockHeader, DecodeLimits, Joined};
+use crate::block::{BlockDecoder, BlockError, BlockHeader, BlockResult, DecodeLimits, Joined};
 use crate::memory::{Held, Permit};
 use crate::partition::Slab;
 use crate::scratch::{Block, StoredBlock};
@@ -142,6 +142,7 @@ impl LaneStream {
         match parts {
             [Part::Batch(batch)] => return Ok(vec![batch.clone()]),
             [Part::Block(bytes, stored)] => {
+                check(decoder, *stored).map_err(|error| at(error, *stored))?;
                 let batch = decoder.decode(bytes).map_err(|error| at(error, *stored))?;
                 return Ok(vec![batch]);
             }
@@ -152,6 +153,7 @@ impl LaneStream {
             match part {
                 Part::Batch(batch) => joined.push(batch)?,
                 Part::Block(bytes, stored) => {
+                    check(decoder, *stored).map_err(|error| at(error, *stored))?;
                     decoder.decode_into(bytes, &mut joined).map_err(|error| at(error, *stored))?;
                 }
             }
@@ -175,6 +177,11 @@ fn slab_of(item: &Item) -> Option<&Slab> {
         Body::Slab(slab) => Some(&slab.value),
         _ => None,
     }
+}
+
+/// Whether a stored block is of the decoder's schema.
+fn check(decoder: &BlockDecoder, stored: Option<&StoredBlock>) -> BlockResult<()> {
+    stored.map_or(Ok(()), |stored| decoder.check_fingerprint(stored.fingerprint()))
 }
 
 /// Rows of one output batch, and where their block is stored.

@@ -27,6 +27,7 @@ use super::encode::Encoder;
 use super::lane::Lane;
 use super::spill::Runs;
 use super::{Exchange, ExchangePlan, LaneCell};
+use crate::block::schema_fingerprint;
 use crate::memory::{Cause, Ledger, Permit};
 use crate::scratch::{QueryScratch, ScratchPlan};
 
@@ -57,6 +58,7 @@ impl Pressure {
         let count = u32::try_from(cores).unwrap_or(MAX_ENCODERS).clamp(1, MAX_ENCODERS);
         let limit = Some(plan.options.scratch_limit).filter(|limit| *limit > 0);
         let scratch = ScratchPlan {
+            fingerprint: schema_fingerprint(&plan.schema),
             owner: Arc::clone(&plan.name),
             disk: Arc::clone(&context.runtime_env().disk_manager),
             max_file_bytes: execution.max_spill_file_size_bytes.get() as u64,

@@ -58,6 +58,8 @@ use crate::memory::Ledger;
 pub(crate) struct ScratchPlan {
     /// The name of the exchange.
     pub(crate) owner: Arc<str>,
+    /// Fingerprint of the schema of the rows.
+    pub(crate) fingerprint: u64,
     pub(crate) disk: Arc<DiskManager>,
     /// Bytes at which a file of `disk` is closed.
     pub(crate) max_file_bytes: u64,
@@ -85,6 +87,7 @@ impl ScratchPlan {
         };
         Self {
             owner: "exchange".into(),
+            fingerprint: 7,
             disk: Arc::new(DiskManager::builder().build().unwrap()),
             max_file_bytes: 1 << 20,
             dirs: dirs.parse().unwrap(),

@@ -69,6 +69,7 @@ pub(crate) struct Run<T> {
 pub(crate) struct RunWriter {
     space: Space,
     ledger: Arc<Ledger>,
+    fingerprint: u64,
     max_segment_bytes: usize,
     scratch: WriteScratch,
     buffer: Vec<u8>,
@@ -101,6 +102,7 @@ impl RunWriter {
         Ok(Self {
             space: Space::new(plan),
             ledger: Arc::clone(&plan.ledger),
+            fingerprint: plan.fingerprint,
             max_segment_bytes: BUFFER_BYTES.min(max_file_bytes),
             scratch: WriteScratch::new(SegmentOptions::new(Codec::None))?,
             buffer: Vec::new(),
@@ -224,6 +226,7 @@ impl RunWriter {
                 file: Arc::clone(&placed.file),
                 offset: placed.offset + first.start as u64,
                 len: (end - first.start) as u64,
+                fingerprint: self.fingerprint,
                 _permit: self.ledger.force(StoredExtent::HELD_BYTES),
             });
             for (input, at, len) in segments.iter().flat_map(|segment| &segment.blocks) {

@@ -16,6 +16,8 @@ pub(super) struct StoredExtent {
     pub(super) file: Arc<ScratchFile>,
     pub(super) offset: u64,
     pub(super) len: u64,
+    /// Fingerprint of the schema of the rows.
+    pub(super) fingerprint: u64,
     /// For the memory of this.
     pub(super) _permit: Permit,
 }
@@ -50,6 +52,11 @@ impl StoredBlock {
     /// Stored bytes.
     pub(crate) fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// Fingerprint of the schema of the rows, which travels with the run.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.extent.fingerprint
     }
 
     /// In the file.

@@ -37,6 +37,7 @@ impl Default for DecodeLimits {
 /// Turns blocks into rows of one schema; built once per reader.
 pub struct BlockDecoder {
     schema: SchemaRef,
+    fingerprint: u64,
     limits: DecodeLimits,
     decompressor: Decompressor,
     raw: Vec<u8>,
@@ -57,7 +58,18 @@ impl BlockDecoder {
         if let Some(reason) = types::why_not(&schema) {
             return Err(BlockError::Schema(reason));
         }
-        Ok(Self { schema, limits, decompressor: Decompressor::new(), raw: Vec::new() })
+        let fingerprint = types::schema_fingerprint(&schema);
+        Ok(Self { schema, fingerprint, limits, decompressor: Decompressor::new(), raw: Vec::new() })
+    }
+
+    /// Checks the [`schema_fingerprint`](super::schema_fingerprint) that came with some blocks: types,
+    /// zones and nullability are not part of a block.
+    ///
+    /// # Errors
+    /// [`BlockError::Fingerprint`] if it is not that of this decoder's schema.
+    pub fn check_fingerprint(&self, found: u64) -> BlockResult<()> {
+        let expected = self.fingerprint;
+        if found == expected { Ok(()) } else { Err(BlockError::Fingerprint { expected, found }) }
     }
 
     /// The rows of the block that is exactly `bytes`.

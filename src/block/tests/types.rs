@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::generate::{self, NESTED_KINDS, Rng};
 use super::{batch, round_trip};
-use crate::block::{schema_fingerprint, why_not};
+use crate::block::{BlockDecoder, BlockError, DecodeLimits, schema_fingerprint, why_not};
 use crate::codec::Codec;
 
 /// Exhaustive, so that a new type in Arrow does not compile before it is decided upon.
@@ -126,4 +126,15 @@ fn fingerprints_tell_types_zones_and_nullability_apart_and_nothing_else() {
     assert_eq!(of(list("item", true), true), of(list("element", true), true));
     // Part of file formats: this value never changes.
     assert_eq!(of(DataType::Int64, true), 18_189_319_524_031_692_936);
+}
+
+#[test]
+fn blocks_that_came_with_another_fingerprint_are_refused() {
+    let schema = |nullable| Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, nullable)]));
+    let decoder = BlockDecoder::try_new(schema(true), DecodeLimits::default()).unwrap();
+    let (expected, found) = (schema_fingerprint(&schema(true)), schema_fingerprint(&schema(false)));
+    assert_eq!(decoder.check_fingerprint(expected), Ok(()));
+    let error = decoder.check_fingerprint(found).unwrap_err();
+    assert_eq!(error, BlockError::Fingerprint { expected, found });
+    assert!(error.to_string().contains(&format!("{found:#018x}")), "{error}");
 }

@@ -11,26 +11,29 @@
 //!                                              finish(p0) -> Slab -> RecordBatch | block
 //! ```
 
+mod finished;
 mod narrow;
 mod native;
+mod rows;
 mod texts;
 
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::buffer::{Buffer, NullBuffer};
-use arrow::compute::concat;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 
-use self::narrow::{Narrow, NarrowColumn, range_of, to_array};
+use self::finished::SlabColumn;
+use self::narrow::NarrowColumn;
 use self::native::Native;
+use self::rows::Targets;
 use self::texts::Texts;
 use super::column::Column;
-use super::grouping::Grouped;
-use super::source::{Rows, Source};
+use super::source::Source;
 use super::stage::StageColumn;
-use crate::block::{BlockEncoder, BlockInfo, BlockResult};
+use crate::block::{BlockEncoder, BlockInfo};
+
+pub(crate) use self::finished::Slab;
+pub(crate) use self::rows::{SlabSource, Take};
 
 /// What a column of a partition takes beside its rows: itself, what the allocator adds to its
 /// buffer, and one offset more than rows.
@@ -44,66 +47,6 @@ const FIRST_ROWS: usize = 32;
 
 /// Rows from which on a slab grows by a quarter instead of to the double.
 const MANY_ROWS: usize = 512;
-
-/// Rows of a batch that one partition takes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Take<'a> {
-    pub(crate) partition: usize,
-    pub(crate) rows: Rows<'a>,
-    /// Place of the first of the rows in the grouped order.
-    pub(crate) place: usize,
-}
-
-/// A batch with what is known of its columns before any lock is taken.
-pub(crate) struct SlabSource<'a> {
-    pub(crate) source: &'a Source,
-    /// The partition of every row and its place in the grouped order; none where all rows go to one
-    /// partition.
-    grouped: Option<&'a Grouped<'a>>,
-    ranges: Vec<Option<(i128, i128)>>,
-    /// Rows that are null, by column and by group of partitions.
-    nulls: Vec<Vec<Vec<u32>>>,
-}
-
-impl<'a> SlabSource<'a> {
-    /// `group` is how many partitions each of the slabs that take the rows has.
-    pub(crate) fn new(source: &'a Source, grouped: Option<&'a Grouped<'a>>, group: usize) -> Self {
-        let columns = || source.columns.iter();
-        let range = |column: &super::source::SourceColumn| {
-            let native = Native::of(column.array.data_type())?;
-            range_of(native, column, source.rows())
-        };
-        let nulls = |column: &super::source::SourceColumn| match column.data.nulls() {
-            Some(nulls) if nulls.null_count() > 0 => null_rows(nulls, grouped, group),
-            _ => Vec::new(),
-        };
-        Self {
-            source,
-            grouped,
-            ranges: columns().map(range).collect(),
-            nulls: columns().map(nulls).collect(),
-        }
-    }
-
-    /// Bytes of values of variable length in all rows, or more where a batch is part of a larger one.
-    pub(crate) fn most_value_bytes(&self) -> usize {
-        let bytes = |column: &super::source::SourceColumn| match column.data.data_type() {
-            DataType::Utf8View | DataType::BinaryView => {
-                Column::new(column.data.data_type()).growth(column, self.source.all_rows())
-            }
-            _ => column.data.buffers().get(1).map_or(0, Buffer::len),
-        };
-        self.source.columns.iter().map(bytes).fold(0, usize::saturating_add)
-    }
-
-    /// Bytes of values of variable length in `rows`.
-    pub(crate) fn value_bytes(&self, rows: Rows<'_>) -> usize {
-        let bytes = |column: &super::source::SourceColumn| {
-            Column::new(column.data.data_type()).growth(column, rows)
-        };
-        self.source.columns.iter().map(bytes).sum()
-    }
-}
 
 enum SlabColumns {
     Narrow(NarrowColumn),
@@ -480,182 +423,6 @@ impl Slabs {
                 column.forget_range();
             }
         }
-    }
-}
-
-/// Where in the slabs the rows of a batch go.
-struct Targets<'a> {
-    grouped: Option<&'a Grouped<'a>>,
-    first: usize,
-    /// By partition.
-    taken: Vec<Taken>,
-    whole: Option<Take<'a>>,
-}
-
-/// The places in the grouped order that a partition takes now, and the rows that it has.
-#[derive(Debug, Clone, Copy, Default)]
-struct Taken {
-    start: u32,
-    end: u32,
-    before: u32,
-}
-
-impl<'a> Targets<'a> {
-    fn new(
-        grouped: Option<&'a Grouped<'a>>,
-        takes: &[Take<'a>],
-        parts: &[Part],
-        first: usize,
-    ) -> Self {
-        let mut taken = vec![Taken::default(); parts.len()];
-        for take in takes {
-            let before = to_u32(parts.get(take.partition).map_or(0, |part| part.rows));
-            if let Some(to) = taken.get_mut(take.partition) {
-                let start = to_u32(take.place);
-                *to = Taken { start, end: start + to_u32(take.rows.len()), before };
-            }
-        }
-        Self { grouped, first, taken, whole: takes.first().copied() }
-    }
-
-    /// Partition and row in its slab of row `row` of the batch, if it is taken now.
-    #[inline]
-    fn of(&self, row: usize) -> Option<(usize, usize)> {
-        let (partition, place) = match (self.grouped, self.whole) {
-            (Some(grouped), _) => {
-                let partition = *grouped.ids().get(row)? as usize;
-                (partition.checked_sub(self.first)?, *grouped.places().get(row)?)
-            }
-
-            (None, Some(take)) => (take.partition, to_u32(row)),
-            (None, None) => return None,
-        };
-        let taken = self.taken.get(partition)?;
-        let at = place.checked_sub(taken.start).filter(|_| place < taken.end)?;
-        Some((partition, (taken.before + at) as usize))
-    }
-}
-
-/// The rows that are null, by group of `group` partitions; in one group where all rows go to one
-/// partition.
-fn null_rows(nulls: &NullBuffer, grouped: Option<&Grouped<'_>>, group: usize) -> Vec<Vec<u32>> {
-    let ids = grouped.map_or(&[][..], Grouped::ids);
-    let mut groups = vec![Vec::new()];
-    let mut first = 0;
-    for bits in nulls.inner().bit_chunks().iter_padded() {
-        let mut missing = !bits;
-        while missing != 0 {
-            let row = first + missing.trailing_zeros() as usize;
-            missing &= missing - 1;
-            if row >= nulls.len() {
-                break;
-            }
-            let id = ids.get(row).copied().unwrap_or(0) as usize;
-            let at = id.checked_div(group).unwrap_or(0);
-            if at >= groups.len() {
-                groups.resize_with(at + 1, Vec::new);
-            }
-            if let Some(rows) = groups.get_mut(at) {
-                rows.push(to_u32(row));
-            }
-        }
-        first += 64;
-    }
-    groups
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a batch has fewer than 2^32 rows")]
-fn to_u32(row: usize) -> u32 {
-    row as u32
-}
-
-#[derive(Debug)]
-enum SlabColumn {
-    Narrow(Narrow),
-    Array(ArrayRef),
-}
-
-/// Rows of one partition, narrowed.
-#[derive(Debug)]
-pub(crate) struct Slab {
-    columns: Vec<SlabColumn>,
-    rows: usize,
-    held_bytes: usize,
-}
-
-impl Slab {
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Bytes held.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes
-    }
-
-    /// Bytes that the rows take as Arrow arrays.
-    pub(crate) fn arrow_bytes(&self) -> usize {
-        let bytes = |column: &SlabColumn| match column {
-            SlabColumn::Narrow(column) => self.rows * column.value_bytes() + self.rows / 8,
-            SlabColumn::Array(array) => array.get_buffer_memory_size(),
-        };
-        self.columns.iter().map(bytes).sum()
-    }
-
-    /// Appends a block with rows `start..start + len` to `out`.
-    ///
-    /// # Errors
-    /// As [`BlockEncoder::encode`].
-    pub(crate) fn encode(
-        &self,
-        schema: &Schema,
-        encoder: &mut BlockEncoder,
-        start: usize,
-        len: usize,
-        out: &mut Vec<u8>,
-    ) -> BlockResult<BlockInfo> {
-        encoder.begin();
-        for (column, field) in self.columns.iter().zip(schema.fields()) {
-            match column {
-                SlabColumn::Narrow(column) => column.encode(encoder, start, len)?,
-                SlabColumn::Array(array) => {
-                    encoder.put_array(field.data_type(), array.as_ref(), start..start + len)?;
-                }
-            }
-        }
-        encoder.finish(len, out)
-    }
-
-    /// One batch of `schema` with the rows of all `slabs`.
-    ///
-    /// # Errors
-    /// Nulls where the schema has none, or offsets that overflow.
-    pub(crate) fn join(schema: &SchemaRef, slabs: &[&Slab]) -> Result<RecordBatch> {
-        let rows = slabs.iter().map(|slab| slab.rows).sum();
-        let mut arrays = Vec::with_capacity(schema.fields().len());
-        for (index, field) in schema.fields().iter().enumerate() {
-            let columns = slabs.iter().filter_map(|slab| slab.columns.get(index)).collect();
-            arrays.push(join_column(columns, field.data_type(), rows)?);
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(SchemaRef::clone(schema), arrays, &options)?)
-    }
-}
-
-fn join_column(columns: Vec<&SlabColumn>, data_type: &DataType, rows: usize) -> Result<ArrayRef> {
-    let only = columns.len() == 1;
-    let mut narrow = Vec::with_capacity(columns.len());
-    let mut arrays: Vec<&dyn Array> = Vec::new();
-    for column in columns {
-        match column {
-            SlabColumn::Narrow(part) => narrow.push(part),
-            SlabColumn::Array(array) if only => return Ok(ArrayRef::clone(array)),
-            SlabColumn::Array(array) => arrays.push(array.as_ref()),
-        }
-    }
-    match arrays.is_empty() {
-        true => to_array(&narrow, data_type, rows),
-        false => Ok(concat(&arrays)?),
     }
 }
 

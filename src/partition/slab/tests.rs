@@ -16,6 +16,7 @@ use crate::block::{BlockDecoder, DecodeLimits};
 use crate::codec::Codec;
 use crate::partition::BlockPartitioner;
 use crate::partition::grouping::Grouping;
+use crate::partition::source::Rows;
 
 /// Slabs, what they are charged with, and what came out of them.
 struct Bench {
