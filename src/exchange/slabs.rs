@@ -18,6 +18,10 @@ use crate::partition::{Grouped, Rows, SlabSource, Slabs, Source, Take};
 /// Bytes of values that a slab of several rows never exceeds, so that 32-bit offsets hold.
 const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 
+/// Rows are narrowed where one Arrow batch for each output takes more than this part of what the
+/// exchange may hold.
+const TIGHT_SHARE: usize = 4;
+
 /// Least outputs of a group.
 const LEAST_GROUP: usize = 16;
 
@@ -77,8 +81,13 @@ impl SlabStages {
         ledger: &Arc<Ledger>,
     ) -> Option<Self> {
         let whole_batches = matches!(plan.partitioning, Partitioning::RoundRobinBatch(_));
-        let many = outputs >= plan.options.narrow_outputs && !plan.preserve_order && !whole_batches;
-        if !many || !Slabs::can_hold(&plan.schema) {
+        if plan.preserve_order || whole_batches || !Slabs::can_hold(&plan.schema) {
+            return None;
+        }
+        // As Arrow rows, full batches of all outputs would take a good part of what may be held.
+        let wide = Slabs::arrow_row_bytes(&plan.schema) * batch_rows;
+        let tight = wide.saturating_mul(outputs) > ledger.ceiling_bytes() / TIGHT_SHARE;
+        if outputs < plan.options.narrow_outputs && !tight {
             return None;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -112,11 +112,7 @@ impl Slabs {
             parts: vec![Part::default(); partitions],
             full,
             row_bits: 0,
-            arrow_row_bytes: schema
-                .fields()
-                .iter()
-                .map(|field| Column::new(field.data_type()).fixed_bits() / 8)
-                .sum(),
+            arrow_row_bytes: Self::arrow_row_bytes(schema),
             rows: 0,
         };
         slabs.row_bits = slabs.row_bits_with(&[]);
@@ -134,6 +130,11 @@ impl Slabs {
         }
         slabs.row_bits = slabs.row_bits_with(&[]);
         slabs
+    }
+
+    /// Bytes that a row of `schema` takes as Arrow arrays, beside values of variable length.
+    pub(crate) fn arrow_row_bytes(schema: &Schema) -> usize {
+        schema.fields().iter().map(|field| Column::new(field.data_type()).fixed_bits() / 8).sum()
     }
 
     /// What empty slabs take.
