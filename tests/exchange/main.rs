@@ -17,6 +17,7 @@ mod disk_quota;
 mod each_partition_executes_once;
 mod every_type_passes_or_is_refused;
 mod faults_of_inputs;
+mod few_descriptors;
 mod float_keys;
 mod hash_exchange_keeps_every_row;
 mod merges_sorted_inputs;

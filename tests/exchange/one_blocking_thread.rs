@@ -12,7 +12,7 @@ use super::support::{
     greedy_runtime, hash, metric, noise,
 };
 
-const BATCHES: usize = 2800;
+const BATCHES: usize = 4200;
 
 fn plan() -> Arc<dyn ExecutionPlan> {
     let input = |input: usize| {
