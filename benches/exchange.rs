@@ -32,9 +32,14 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::prelude::SessionConfig;
 use datafusion_ifile::{IFileOptions, IFileRepartitionExec};
 use futures::StreamExt;
-use tpcdsgen::config::SessionBuilder;
 
-const BATCH_ROWS: usize = 8192;
+use cpu::cpu_seconds;
+use tables::{BATCH_ROWS, table};
+
+#[path = "common/cpu.rs"]
+mod cpu;
+#[path = "common/tables.rs"]
+mod tables;
 
 #[derive(Parser)]
 struct Args {
@@ -82,7 +87,7 @@ struct Sample {
 fn main() {
     let args = Args::parse();
     let rows = if args.quick { 20_000 } else { 2_880_404 };
-    let batches = store_sales(rows);
+    let batches = table("store_sales", rows).unwrap();
     let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
     let gigabytes = bytes as f64 / 1e9;
     println!("store_sales: {rows} rows, {:.0} MB of Arrow", bytes as f64 / 1e6);
@@ -140,20 +145,6 @@ fn cpu_limit(outputs: usize) -> Option<f64> {
         1009 => Some(0.22),
         _ => None,
     }
-}
-
-fn store_sales(rows: usize) -> Vec<RecordBatch> {
-    let session = SessionBuilder::new().with_scale_factor(1.0).build().unwrap();
-    let mut left = rows;
-    let generator = tpcdsgen_arrow::StoreSalesArrow::new(session).with_batch_size(BATCH_ROWS);
-    generator
-        .map(|batch| batch.unwrap())
-        .map_while(|batch| {
-            let count = batch.num_rows().min(left);
-            left -= count;
-            (count > 0).then(|| batch.slice(0, count))
-        })
-        .collect()
 }
 
 async fn run(args: &Args, side: Side, outputs: usize, batches: &[RecordBatch]) -> Sample {
@@ -229,12 +220,4 @@ fn summary(samples: &[Sample]) -> Sample {
         wall: median(|sample| sample.wall),
         spilled: samples.last().map_or(0, |sample| sample.spilled),
     }
-}
-
-/// User and system time of this process, in the clock ticks of 10 ms that Linux reports.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    let ticks: f64 = fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
-    ticks / 100.0
 }

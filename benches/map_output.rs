@@ -20,8 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::DataType;
+use arrow::array::RecordBatch;
 use ballista_core::execution_plans::SortShuffleWriterExec;
 use ballista_core::execution_plans::sort_shuffle::{
     SortShuffleConfig, stream_sort_shuffle_partition,
@@ -44,13 +43,18 @@ use datafusion_ifile::{
 };
 use futures::StreamExt;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use tpcdsgen::config::SessionBuilder;
-use tpcdsgen_arrow::{CustomerAddressArrow, StoreSalesArrow};
+
+use cpu::cpu_seconds;
+use tables::BATCH_ROWS;
+
+#[path = "common/cpu.rs"]
+mod cpu;
+#[path = "common/tables.rs"]
+mod tables;
 
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const BATCH_ROWS: usize = 8192;
 const BUDGET: usize = 64 << 20;
 
 #[derive(Parser)]
@@ -116,7 +120,8 @@ fn main() {
          files  peak MB"
     );
     for table in &args.table {
-        let batches = table_of(table, args.quick);
+        let batches = tables::table(table, if args.quick { 20_000 } else { usize::MAX })
+            .expect("a known table");
         let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
         let gigabytes = bytes as f64 / 1e9;
         for &outputs in &args.outputs {
@@ -420,56 +425,4 @@ impl Watch {
         self.thread.join().unwrap();
         self.peak.load(Ordering::Relaxed).saturating_sub(self.before)
     }
-}
-
-fn table_of(name: &str, quick: bool) -> Vec<RecordBatch> {
-    let session = || SessionBuilder::new().with_scale_factor(1.0).build().unwrap();
-    let rows = if quick { 20_000 } else { usize::MAX };
-    match name {
-        "store_sales" => {
-            let all = StoreSalesArrow::new(session()).with_batch_size(BATCH_ROWS);
-            take_rows(all.map(|batch| batch.unwrap()), rows)
-        }
-        "strings" => {
-            let all = CustomerAddressArrow::new(session()).with_batch_size(BATCH_ROWS);
-            let all: Vec<_> = all.map(|batch| with_offsets(&batch.unwrap())).collect();
-            take_rows(all.iter().cycle().cloned(), rows.min(1_000_000))
-        }
-        other => panic!("unknown table {other}"),
-    }
-}
-
-/// The batch with its string views as strings with offsets: with views, IPC writes shared buffers again and again.
-fn with_offsets(batch: &RecordBatch) -> RecordBatch {
-    let schema = batch.schema();
-    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-        let column: ArrayRef = match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().iter().collect::<StringArray>()),
-            _ => Arc::clone(column),
-        };
-        (field.name().clone(), column, true)
-    });
-    RecordBatch::try_from_iter_with_nullable(columns.collect::<Vec<_>>()).unwrap()
-}
-
-fn take_rows(batches: impl Iterator<Item = RecordBatch>, rows: usize) -> Vec<RecordBatch> {
-    let mut left = rows;
-    let mut out = Vec::new();
-    for batch in batches {
-        let len = batch.num_rows().min(left);
-        out.push(batch.slice(0, len));
-        left -= len;
-        if left == 0 {
-            break;
-        }
-    }
-    out
-}
-
-/// CPU seconds of all threads so far.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    let ticks: f64 = fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
-    ticks / 100.0
 }

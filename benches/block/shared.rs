@@ -5,8 +5,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
-    StructArray,
+    Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::interleave_record_batch;
@@ -16,10 +15,12 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use datafusion_ifile::block::BlockDecoder;
 use datafusion_ifile::{BlockPartitioner, Codec};
-use tpcdsgen::config::SessionBuilder;
-use tpcdsgen_arrow::{CustomerAddressArrow, StoreSalesArrow};
 
-pub(crate) const BLOCK_ROWS: usize = 8192;
+#[path = "../common/tables.rs"]
+mod tables;
+
+/// Rows of a block.
+pub(crate) const BLOCK_ROWS: usize = tables::BATCH_ROWS;
 
 pub(crate) struct Input {
     pub(crate) batches: Vec<RecordBatch>,
@@ -40,24 +41,6 @@ impl Input {
     }
 }
 
-fn session() -> tpcdsgen::config::Session {
-    SessionBuilder::new().with_scale_factor(1.0).build().expect("session")
-}
-
-fn take_rows(batches: impl Iterator<Item = RecordBatch>, rows: usize) -> Vec<RecordBatch> {
-    let mut left = rows;
-    let mut out = Vec::new();
-    for batch in batches {
-        let len = batch.num_rows().min(left);
-        out.push(batch.slice(0, len));
-        left -= len;
-        if left == 0 {
-            break;
-        }
-    }
-    out
-}
-
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -66,33 +49,10 @@ fn mix(mut z: u64) -> u64 {
 
 pub(crate) fn input(table: &str, rows: usize) -> Input {
     match table {
-        "store_sales" => {
-            let all = StoreSalesArrow::new(session()).with_batch_size(BLOCK_ROWS);
-            Input::new(take_rows(all.map(|b| b.expect("batch")), rows))
-        }
-        "strings" => {
-            let all = CustomerAddressArrow::new(session()).with_batch_size(BLOCK_ROWS);
-            // With views, IPC would write whole shared buffers again and again.
-            let all: Vec<_> = all.map(|b| with_offsets(&b.expect("batch"))).collect();
-            Input::new(take_rows(all.iter().cycle().cloned(), rows.min(1_000_000)))
-        }
         "entropy" => Input::new(synthetic(rows, entropy_columns)),
         "nested" => Input::new(synthetic(rows.min(1_000_000), nested_columns)),
-        other => panic!("unknown table {other}"),
+        other => Input::new(tables::table(other, rows).expect("a known table")),
     }
-}
-
-/// The batch with its string views as strings with offsets.
-fn with_offsets(batch: &RecordBatch) -> RecordBatch {
-    let schema = batch.schema();
-    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-        let column: ArrayRef = match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().iter().collect::<StringArray>()),
-            _ => Arc::clone(column),
-        };
-        (field.name().clone(), column)
-    });
-    RecordBatch::try_from_iter(columns.collect::<Vec<_>>()).expect("batch")
 }
 
 fn synthetic(

@@ -6,7 +6,7 @@ use crate::args::Setting;
 use crate::protocol::Status;
 use crate::report::bytes;
 use crate::results::Cell;
-use crate::tally::{Pair, Tally, byte_ratio, pairs, ratio, sums};
+use crate::tally::{Pair, Sums, Tally, byte_ratio, pairs, ratio, sums};
 
 const MB: u64 = 1 << 20;
 
@@ -38,9 +38,21 @@ pub(crate) fn goals(cells: &[Cell]) -> Vec<Goal> {
     vec![
         completed(cells),
         wrong(cells),
-        stored(&limited(&[64 * MB, 128 * MB, 256 * MB])),
+        sizes(
+            "Exchange bytes on disk at 64, 128 and 256 MB",
+            &limited(&[64 * MB, 128 * MB, 256 * MB]),
+            |sums| sums.stored_bytes,
+            "≤ 0.3 × stock",
+            0.3,
+        ),
         time("Time of the ten heaviest shuffles at 64 and 128 MB", &tight, "≤ 0.8 × stock", 0.8),
-        resident(&tight),
+        sizes(
+            "Resident growth of the ten heaviest shuffles at 64 and 128 MB",
+            &tight,
+            |sums| sums.resident_bytes,
+            "≤ 0.8 × stock",
+            0.8,
+        ),
         time("Time of all queries without a limit", &free, "≤ 1.0 × stock", 1.0),
     ]
 }
@@ -118,19 +130,6 @@ fn wrong(cells: &[Cell]) -> Goal {
     }
 }
 
-fn stored(pairs: &[Pair<'_>]) -> Goal {
-    let (count, stock, ifile) = sums(pairs);
-    let quotient = byte_ratio(ifile.stored_bytes, stock.stored_bytes);
-    let sizes = format!("{} against {}", bytes(ifile.stored_bytes), bytes(stock.stored_bytes));
-    Goal {
-        name: "Exchange bytes on disk at 64, 128 and 256 MB".to_owned(),
-        target: "≤ 0.3 × stock",
-        headline: headline(quotient),
-        measured: measured(quotient, &sizes, count),
-        met: quotient.map(|quotient| quotient <= 0.3),
-    }
-}
-
 fn time(name: &str, pairs: &[Pair<'_>], target: &'static str, most: f64) -> Goal {
     let (count, stock, ifile) = sums(pairs);
     let quotient = ratio(ifile.seconds, stock.seconds);
@@ -146,16 +145,24 @@ fn time(name: &str, pairs: &[Pair<'_>], target: &'static str, most: f64) -> Goal
     }
 }
 
-fn resident(pairs: &[Pair<'_>]) -> Goal {
+/// Ours against stock in some bytes of the runs that both completed.
+fn sizes(
+    name: &str,
+    pairs: &[Pair<'_>],
+    of: impl Fn(&Sums) -> u64,
+    target: &'static str,
+    most: f64,
+) -> Goal {
     let (count, stock, ifile) = sums(pairs);
-    let quotient = byte_ratio(ifile.resident_bytes, stock.resident_bytes);
-    let sizes = format!("{} against {}", bytes(ifile.resident_bytes), bytes(stock.resident_bytes));
+    let (stock, ifile) = (of(&stock), of(&ifile));
+    let quotient = byte_ratio(ifile, stock);
+    let sizes = format!("{} against {}", bytes(ifile), bytes(stock));
     Goal {
-        name: "Resident growth of the ten heaviest shuffles at 64 and 128 MB".to_owned(),
-        target: "≤ 0.8 × stock",
+        name: name.to_owned(),
+        target,
         headline: headline(quotient),
         measured: measured(quotient, &sizes, count),
-        met: quotient.map(|quotient| quotient <= 0.8),
+        met: quotient.map(|quotient| quotient <= most),
     }
 }
 

@@ -100,96 +100,81 @@ struct Key {
     set: fn(&mut IFileOptions, &str) -> Result<(), String>,
 }
 
+/// The key of an option of the same name, whose values `$parse` reads.
+macro_rules! key {
+    ($name:ident, $parse:expr, $allowed:literal, $description:literal) => {
+        Key {
+            name: stringify!($name),
+            allowed: $allowed,
+            description: $description,
+            get: |options| options.$name.to_string(),
+            set: |options, value| $parse(value).map(|parsed| options.$name = parsed),
+        }
+    };
+}
+
 const KEYS: [Key; 11] = [
-    Key {
-        name: "enabled",
-        allowed: "true, false",
-        description: "Whether RepartitionExec is replaced by IFileRepartitionExec",
-        get: |options| options.enabled.to_string(),
-        set: |options, value| parse(value).map(|parsed| options.enabled = parsed),
-    },
-    Key {
-        name: "codec",
-        allowed: "none, snappy, lz4, zstd[:level]",
-        description: "Codec of spilled blocks",
-        get: |options| options.codec.to_string(),
-        set: |options, value| parse_codec(value).map(|parsed| options.codec = parsed),
-    },
-    Key {
-        name: "memory_share",
-        allowed: "a number from 0.01 to 1.0",
-        description: "Share of a finite memory pool beyond which an exchange spills",
-        get: |options| options.memory_share.to_string(),
-        set: |options, value| {
-            parse_share(value, 0.01, 1.0).map(|parsed| options.memory_share = parsed)
-        },
-    },
-    Key {
-        name: "memory_headroom",
-        allowed: "a number from 0.0 to 0.9",
-        description: "Share of a finite memory pool that an exchange leaves to other operators",
-        get: |options| options.memory_headroom.to_string(),
-        set: |options, value| {
-            parse_share(value, 0.0, 0.9).map(|parsed| options.memory_headroom = parsed)
-        },
-    },
-    Key {
-        name: "block_bytes",
-        allowed: "64 to 64MB, as a number of bytes or with a suffix KB or MB",
-        description: "Logical bytes of rows beyond which a spilled block is split",
-        get: |options| options.block_bytes.to_string(),
-        set: |options, value| {
-            parse_bytes(value, 64, 64 * MIB).map(|parsed| options.block_bytes = parsed)
-        },
-    },
-    Key {
-        name: "batch_bytes",
-        allowed: "64 to 1GB, as a number of bytes or with a suffix KB, MB or GB",
-        description: "Bytes beyond which an output batch ends before the batch size",
-        get: |options| options.batch_bytes.to_string(),
-        set: |options, value| {
-            parse_bytes(value, 64, 1024 * MIB).map(|parsed| options.batch_bytes = parsed)
-        },
-    },
-    Key {
-        name: "read_ahead_bytes",
-        allowed: "0 to 64MB, as a number of bytes or with a suffix KB or MB",
-        description: "Stored bytes fetched ahead of the batch that a consumer needs",
-        get: |options| options.read_ahead_bytes.to_string(),
-        set: |options, value| {
-            parse_bytes(value, 0, 64 * MIB).map(|parsed| options.read_ahead_bytes = parsed)
-        },
-    },
-    Key {
-        name: "narrow_outputs",
-        allowed: "1 to 1000000",
-        description: "Output partitions from which on staged rows are narrowed",
-        get: |options| options.narrow_outputs.to_string(),
-        set: |options, value| {
-            parse_count(value, 1, 1_000_000).map(|parsed| options.narrow_outputs = parsed)
-        },
-    },
-    Key {
-        name: "scratch_dirs",
-        allowed: "path[:limit[:priority]],... where the best priority is 0",
-        description: "Directories for scratch files; without any, those of the DiskManager",
-        get: |options| options.scratch_dirs.to_string(),
-        set: |options, value| value.parse().map(|parsed| options.scratch_dirs = parsed),
-    },
-    Key {
-        name: "scratch_limit",
-        allowed: "a number of bytes or one with a suffix KB, MB, GB or TB",
-        description: "Most bytes that a query holds in ifile.scratch_dirs; 0 is no limit",
-        get: |options| options.scratch_limit.to_string(),
-        set: |options, value| parse_size(value).map(|parsed| options.scratch_limit = parsed),
-    },
-    Key {
-        name: "punch_holes",
-        allowed: "true, false",
-        description: "Whether consumed parts of scratch files are given back at once",
-        get: |options| options.punch_holes.to_string(),
-        set: |options, value| parse(value).map(|parsed| options.punch_holes = parsed),
-    },
+    key!(
+        enabled,
+        parse,
+        "true, false",
+        "Whether RepartitionExec is replaced by IFileRepartitionExec"
+    ),
+    key!(codec, parse_codec, "none, snappy, lz4, zstd[:level]", "Codec of spilled blocks"),
+    key!(
+        memory_share,
+        within(0.01, 1.0, parse),
+        "a number from 0.01 to 1.0",
+        "Share of a finite memory pool beyond which an exchange spills"
+    ),
+    key!(
+        memory_headroom,
+        within(0.0, 0.9, parse),
+        "a number from 0.0 to 0.9",
+        "Share of a finite memory pool that an exchange leaves to other operators"
+    ),
+    key!(
+        block_bytes,
+        within(64, 64 * MIB, parse_bytes),
+        "64 to 64MB, as a number of bytes or with a suffix KB or MB",
+        "Logical bytes of rows beyond which a spilled block is split"
+    ),
+    key!(
+        batch_bytes,
+        within(64, 1024 * MIB, parse_bytes),
+        "64 to 1GB, as a number of bytes or with a suffix KB, MB or GB",
+        "Bytes beyond which an output batch ends before the batch size"
+    ),
+    key!(
+        read_ahead_bytes,
+        within(0, 64 * MIB, parse_bytes),
+        "0 to 64MB, as a number of bytes or with a suffix KB or MB",
+        "Stored bytes fetched ahead of the batch that a consumer needs"
+    ),
+    key!(
+        narrow_outputs,
+        within(1, 1_000_000, parse),
+        "1 to 1000000",
+        "Output partitions from which on staged rows are narrowed"
+    ),
+    key!(
+        scratch_dirs,
+        str::parse,
+        "path[:limit[:priority]],... where the best priority is 0",
+        "Directories for scratch files; without any, those of the DiskManager"
+    ),
+    key!(
+        scratch_limit,
+        parse_size,
+        "a number of bytes or one with a suffix KB, MB, GB or TB",
+        "Most bytes that a query holds in ifile.scratch_dirs; 0 is no limit"
+    ),
+    key!(
+        punch_holes,
+        parse,
+        "true, false",
+        "Whether consumed parts of scratch files are given back at once"
+    ),
 ];
 
 fn parse<T: FromStr>(value: &str) -> Result<T, String>
@@ -207,28 +192,21 @@ fn parse_codec(value: &str) -> Result<Codec, String> {
     }
 }
 
-fn parse_share(value: &str, least: f64, most: f64) -> Result<f64, String> {
-    let parsed = parse(value)?;
-    if !(least..=most).contains(&parsed) {
-        return Err("out of range".to_owned());
+/// Reads a value with `parse` and refuses those beyond `least..=most`.
+fn within<T: PartialOrd>(
+    least: T,
+    most: T,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<T, String> {
+    move |value| {
+        let parsed = parse(value)?;
+        let fits = (&least..=&most).contains(&&parsed);
+        if fits { Ok(parsed) } else { Err("out of range".to_owned()) }
     }
-    Ok(parsed)
 }
 
-fn parse_count(value: &str, least: usize, most: usize) -> Result<usize, String> {
-    let parsed = parse(value)?;
-    if !(least..=most).contains(&parsed) {
-        return Err("out of range".to_owned());
-    }
-    Ok(parsed)
-}
-
-fn parse_bytes(value: &str, least: usize, most: usize) -> Result<usize, String> {
-    let bytes = usize::try_from(parse_size(value)?).map_err(|_| "out of range".to_owned())?;
-    if !(least..=most).contains(&bytes) {
-        return Err("out of range".to_owned());
-    }
-    Ok(bytes)
+fn parse_bytes(value: &str) -> Result<usize, String> {
+    usize::try_from(parse_size(value)?).map_err(|_| "out of range".to_owned())
 }
 
 fn parse_size(value: &str) -> Result<u64, String> {

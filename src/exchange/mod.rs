@@ -112,34 +112,39 @@ struct LockedLane<'a> {
     exchange: &'a Exchange,
     index: usize,
     cell: &'a LaneCell,
-    /// `None` once it is unlocked.
-    lane: Option<MutexGuard<'a, Lane>>,
+    // The lock goes before the consumer is woken: fields are dropped in their order.
+    lane: MutexGuard<'a, Lane>,
+    waking: Waking,
+}
+
+/// Wakes a consumer when it is dropped.
+struct Waking(Option<Waker>);
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            waker.wake();
+        }
+    }
 }
 
 impl Deref for LockedLane<'_> {
     type Target = Lane;
 
-    #[expect(clippy::expect_used, reason = "only drop unlocks it")]
     fn deref(&self) -> &Lane {
-        self.lane.as_deref().expect("a lane under its lock")
+        &self.lane
     }
 }
 
 impl DerefMut for LockedLane<'_> {
-    #[expect(clippy::expect_used, reason = "only drop unlocks it")]
     fn deref_mut(&mut self) -> &mut Lane {
-        self.lane.as_deref_mut().expect("a lane under its lock")
+        &mut self.lane
     }
 }
 
 impl Drop for LockedLane<'_> {
     fn drop(&mut self) {
-        let Some(mut lane) = self.lane.take() else { return };
-        let waiter = self.exchange.settle(self.index, self.cell, &mut lane);
-        drop(lane);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        self.waking.0 = self.exchange.settle(self.index, self.cell, &mut self.lane);
     }
 }
 
@@ -256,7 +261,8 @@ impl Exchange {
 
     fn lock_lane(&self, index: usize) -> Option<LockedLane<'_>> {
         let cell = self.lanes.get(index)?;
-        Some(LockedLane { exchange: self, index, cell, lane: Some(cell.lane.lock()) })
+        let (lane, waking) = (cell.lane.lock(), Waking(None));
+        Some(LockedLane { exchange: self, index, cell, lane, waking })
     }
 
     /// Settles what others see of a lane: backpressure, bytes held, and the consumer if there is

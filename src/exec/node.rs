@@ -10,7 +10,7 @@ use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning
 use datafusion::physical_expr_common::sort_expr::PhysicalSortExpr;
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, ChildrenPropertiesMode, EvaluationType, ReplaceChildrenOptions,
-    SchedulingType, apply_expression_roots,
+    SchedulingType,
 };
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
@@ -218,13 +218,7 @@ impl ExecutionPlan for IFileRepartitionExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        match self.partitioning() {
-            Partitioning::Hash(keys, _) => apply_expression_roots(keys, f),
-            Partitioning::Range(range) => {
-                apply_expression_roots(range.ordering().iter().map(|key| &key.expr), f)
-            }
-            _ => Ok(TreeNodeRecursion::Continue),
-        }
+        super::apply_to_keys(self.partitioning(), f)
     }
 
     fn replace_children(

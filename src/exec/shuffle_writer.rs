@@ -12,7 +12,7 @@ use datafusion::common::{Result, assert_or_internal_err, not_impl_err, plan_err}
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, EvaluationType, SchedulingType, apply_expression_roots,
+    Boundedness, EmissionType, EvaluationType, SchedulingType,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -231,13 +231,7 @@ impl ExecutionPlan for IFileShuffleWriterExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        match &self.partitioning {
-            Partitioning::Hash(keys, _) => apply_expression_roots(keys, f),
-            Partitioning::Range(range) => {
-                apply_expression_roots(range.ordering().iter().map(|key| &key.expr), f)
-            }
-            _ => Ok(TreeNodeRecursion::Continue),
-        }
+        super::apply_to_keys(&self.partitioning, f)
     }
 
     fn with_new_children(

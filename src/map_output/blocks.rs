@@ -23,7 +23,9 @@ struct BlockRef {
 /// Encoded blocks by partition.
 #[derive(Default)]
 pub(super) struct Blocks {
-    chunks: Vec<Vec<u8>>,
+    full: Vec<Vec<u8>>,
+    /// The chunk that takes the next block; its number is that of the full ones.
+    open: Vec<u8>,
     partitions: Vec<Vec<BlockRef>>,
     bytes: usize,
 }
@@ -33,13 +35,13 @@ impl Blocks {
     pub(super) const PARTITION_BYTES: usize = size_of::<Vec<BlockRef>>();
 
     pub(super) fn new(partitions: usize) -> Self {
-        Self { chunks: Vec::new(), partitions: vec![Vec::new(); partitions], bytes: 0 }
+        Self { partitions: vec![Vec::new(); partitions], ..Self::default() }
     }
 
     /// The blocks of a partition, in their order.
     pub(super) fn of(&self, partition: usize) -> impl Iterator<Item = BlockBytes<'_>> {
         self.partitions.get(partition).into_iter().flatten().filter_map(|block| {
-            let chunk = self.chunks.get(block.chunk)?;
+            let chunk = self.full.get(block.chunk).unwrap_or(&self.open);
             let bytes = chunk.get(block.start..block.start + block.len)?;
             Some(BlockBytes { bytes, rows: block.rows })
         })
@@ -53,21 +55,21 @@ impl Blocks {
 
     /// Forgets all blocks, and keeps one chunk for the next.
     pub(super) fn clear(&mut self) {
-        self.chunks.truncate(1);
-        self.chunks.iter_mut().for_each(Vec::clear);
+        self.full.clear();
+        self.open.clear();
         self.partitions.iter_mut().for_each(Vec::clear);
         self.bytes = 0;
     }
 
     /// A chunk with room, and its number.
     pub(super) fn chunk(&mut self) -> (usize, &mut Vec<u8>) {
-        let full = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() < CHUNK_ROOM;
-        if self.chunks.last().is_none_or(full) {
-            self.chunks.push(Vec::with_capacity(CHUNK_BYTES));
+        if self.open.capacity() - self.open.len() < CHUNK_ROOM {
+            let full = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK_BYTES));
+            if !full.is_empty() {
+                self.full.push(full);
+            }
         }
-        let number = self.chunks.len().saturating_sub(1);
-        let Some(chunk) = self.chunks.get_mut(number) else { unreachable!("there is a chunk") };
-        (number, chunk)
+        (self.full.len(), &mut self.open)
     }
 
     /// Notes a block at `start` of chunk `chunk`, which has `grown` for it, and returns the bytes it is charged with.
