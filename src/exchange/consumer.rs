@@ -123,6 +123,9 @@ impl LaneStream {
 
     /// One batch of all parts; several only where dictionary keys or offsets would overflow.
     fn join(&mut self, parts: &[Part<'_>]) -> Result<Vec<RecordBatch>> {
+        if let [Part::Batch(batch)] = parts {
+            return Ok(vec![batch.clone()]);
+        }
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             empty => {
@@ -139,14 +142,10 @@ impl LaneStream {
             };
             DataFusionError::from(error).context(format!("decoding a block of {place}"))
         };
-        match parts {
-            [Part::Batch(batch)] => return Ok(vec![batch.clone()]),
-            [Part::Block(bytes, stored)] => {
-                check(decoder, *stored).map_err(|error| at(error, *stored))?;
-                let batch = decoder.decode(bytes).map_err(|error| at(error, *stored))?;
-                return Ok(vec![batch]);
-            }
-            _ => {}
+        if let [Part::Block(bytes, stored)] = parts {
+            check(decoder, *stored).map_err(|error| at(error, *stored))?;
+            let batch = decoder.decode(bytes).map_err(|error| at(error, *stored))?;
+            return Ok(vec![batch]);
         }
         let mut joined = Joined::new(&self.schema, parts.iter().map(Part::rows).sum());
         for part in parts {

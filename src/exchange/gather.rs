@@ -32,7 +32,7 @@ impl Exchange {
         credit: &mut Credit<'_>,
     ) -> Result<()> {
         let runs = &grouped.by_partition();
-        let groups = self.producers_at_once().max(runs.len().div_ceil(MOST_LANES));
+        let groups = self.producers_at_once.max(runs.len().div_ceil(MOST_LANES));
         let size = runs.len().div_ceil(groups).max(1);
         let groups = runs.len().div_ceil(size);
         // Producers start at different groups, to meet at few locks.
@@ -52,10 +52,6 @@ impl Exchange {
             }
         }
         Ok(())
-    }
-
-    fn producers_at_once(&self) -> usize {
-        std::thread::available_parallelism().map_or(1, usize::from).min(self.inputs).max(1)
     }
 
     /// Gathers the first rows of each run, as many as its lane takes at once and memory allows.

@@ -33,7 +33,8 @@
 //! | `dropped_devices` | directories that failed and were given up for the query |
 //! | `peak_reserved` | most bytes held of the memory pool |
 //!
-//! `spilled_bytes` is `scratch_bytes` plus `reused_bytes` as long as every file exists.
+//! In DataFusion's space `spilled_bytes` is `scratch_bytes` plus `reused_bytes` as long as every file
+//! exists; in own directories punched bytes no longer count as `scratch_bytes`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +44,7 @@ use datafusion::physical_plan::metrics::{
 };
 
 use crate::memory::Cause;
+use crate::scratch::Run;
 use crate::scratch::ScratchMetrics;
 
 #[derive(Debug, Clone)]
@@ -103,13 +105,6 @@ impl ByCause {
     }
 }
 
-/// A run in numbers.
-pub(super) struct RunSize {
-    pub(super) rows: usize,
-    pub(super) raw_bytes: usize,
-    pub(super) bytes: u64,
-}
-
 impl ExchangeMetrics {
     /// One metric of each kind for the whole exchange, whatever its partition counts.
     pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
@@ -166,7 +161,7 @@ impl ExchangeMetrics {
     }
 
     /// A run was written.
-    pub(super) fn count_run(&self, cause: Cause, run: &RunSize) {
+    pub(super) fn count_run<T>(&self, cause: Cause, run: &Run<T>) {
         let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
         self.spill_count.add(1);
         self.spills.add(cause);

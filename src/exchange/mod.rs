@@ -5,7 +5,7 @@
 //!  input 1 -> producer ----^   \--> Slabs of many outputs ---> Lane 1 -> consumer 1
 //!                                       | the pool refuses
 //!                                       v
-//!                      Pressure: encode largest lanes -> write a run -> RunWriter -> DiskManager
+//!                      Pressure: encode largest lanes -> write a run -> RunWriter -> scratch files
 //! ```
 //!
 //! **Where rows are staged.** With few outputs every lane has a stage of Arrow rows, and a batch goes
@@ -19,8 +19,8 @@
 //! **Locks.** Each lane has a lock of its own, held to append rows or to take a batch, never across
 //! IO, encoding, decoding or an await. A producer that gathers a batch holds those of several lanes,
 //! locked in their order; the lock of the slabs comes before that of a lane; a consumer holds one
-//! lane's. Producers that spill take turns,
-//! asynchronously, before any lane's lock. Spilling copies references out of a lane, works without
+//! lane's. Producers that spill encode side by
+//! side and write alone, in turns that they wait for asynchronously, before any lane's lock. Spilling copies references out of a lane, works without
 //! its lock, and then gives the items that are still there their new form.
 //!
 //! **Ends.** When the last lane is closed, or the last handle dropped, the producers are aborted;
@@ -80,6 +80,8 @@ pub(crate) struct Exchange {
     plan: ExchangePlan,
     shape: LaneShape,
     inputs: usize,
+    /// Inputs that can be worked on at the same time.
+    producers_at_once: usize,
     outputs: usize,
     ledger: Arc<Ledger>,
     /// What merges of lanes reserve from.
@@ -185,6 +187,8 @@ impl ExchangeHandle {
             Shares { most: plan.options.memory_share, headroom: plan.options.memory_headroom };
         let ledger = Ledger::new(&plan.name, context.memory_pool(), shares);
         let lanes = groups * outputs;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let producers_at_once = cores.min(inputs.len()).max(1);
         let exchange = Arc::new(Exchange {
             shape: LaneShape {
                 schema: SchemaRef::clone(&plan.schema),
@@ -196,6 +200,7 @@ impl ExchangeHandle {
                 eager: plan.preserve_order,
             },
             inputs: inputs.len(),
+            producers_at_once,
             outputs,
             lanes: (0..lanes)
                 .map(|_| LaneCell {
@@ -208,12 +213,12 @@ impl ExchangeHandle {
             gates: (0..groups).map(|_| Gate::new(outputs)).collect(),
             slabs: SlabStages::try_new(
                 &plan,
-                inputs.len(),
+                producers_at_once,
                 outputs,
                 context.session_config().batch_size(),
                 &ledger,
             ),
-            pressure: Pressure::new(&plan, context, inputs.len(), &ledger),
+            pressure: Pressure::new(&plan, context, producers_at_once, &ledger),
             spillable_bytes: AtomicUsize::new(0),
             open_lanes: AtomicUsize::new(lanes),
             inputs_left: AtomicUsize::new(inputs.len()),

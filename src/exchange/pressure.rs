@@ -50,12 +50,11 @@ impl Pressure {
     pub(super) fn new(
         plan: &ExchangePlan,
         context: &Arc<TaskContext>,
-        inputs: usize,
+        producers_at_once: usize,
         ledger: &Arc<Ledger>,
     ) -> Self {
         let execution = &context.session_config().options().execution;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(inputs);
-        let count = u32::try_from(cores).unwrap_or(MAX_ENCODERS).clamp(1, MAX_ENCODERS);
+        let count = u32::try_from(producers_at_once).unwrap_or(MAX_ENCODERS).clamp(1, MAX_ENCODERS);
         let limit = Some(plan.options.scratch_limit).filter(|limit| *limit > 0);
         let scratch = ScratchPlan {
             fingerprint: schema_fingerprint(&plan.schema),
@@ -79,10 +78,12 @@ impl Pressure {
 
     /// Gives up what is held for later spills: there will be none.
     pub(super) fn release(&self) {
-        self.idle.lock().clear();
+        let idle = std::mem::take(&mut *self.idle.lock());
         let mut runs = self.runs.lock();
-        runs.writer = None;
-        drop(runs.permit.take());
+        let held = (runs.writer.take(), runs.permit.take());
+        // What goes may close a file: not under the lock.
+        drop(runs);
+        drop((idle, held));
     }
 
     async fn turns(&self, count: u32) -> Result<SemaphorePermit<'_>> {

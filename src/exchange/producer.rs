@@ -41,11 +41,14 @@ impl Exchange {
             let unfinished = Unfinished { exchange: Some(Arc::clone(self)), input };
             let exchange = Arc::clone(self);
             SpawnedTask::spawn(async move {
-                let work = AssertUnwindSafe(exchange.run_input(input, stream, router));
-                let outcome = work.catch_unwind().await;
+                let work = async {
+                    exchange.run_input(input, stream, router).await?;
+                    exchange.end_input(input)
+                };
+                let outcome = AssertUnwindSafe(work).catch_unwind().await;
                 let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref(), input)));
                 unfinished.end();
-                if let Err(error) = outcome.and_then(|()| exchange.end_input(input)) {
+                if let Err(error) = outcome {
                     exchange.fail(error);
                 }
             })
@@ -60,12 +63,14 @@ impl Exchange {
 
     fn end_input(&self, input: usize) -> Result<()> {
         self.note_peak();
+        let last = self.inputs_left.fetch_sub(1, Ordering::AcqRel) == 1;
         if self.plan.preserve_order {
-            return self.end_lanes(input * self.outputs..(input + 1) * self.outputs);
-        }
-        if self.inputs_left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.end_lanes(input * self.outputs..(input + 1) * self.outputs)?;
+        } else if last {
             self.end_lanes(0..self.lanes.len())?;
-            // There will be no more spills.
+        }
+        if last {
+            // There will be no more spills by producers.
             self.pressure.release();
         }
         Ok(())

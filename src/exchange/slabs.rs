@@ -47,8 +47,9 @@ struct SlabStage {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
-    /// Rows of the open window that are in the lane already.
+    /// Rows of the open window that are in the lane already, and their bytes as Arrow arrays.
     rows: usize,
+    bytes: usize,
     closed: bool,
 }
 
@@ -75,7 +76,7 @@ impl SlabStages {
     /// Slabs for the exchange of `plan`, if rows are better narrowed there.
     pub(super) fn try_new(
         plan: &ExchangePlan,
-        inputs: usize,
+        producers_at_once: usize,
         outputs: usize,
         batch_rows: usize,
         ledger: &Arc<Ledger>,
@@ -90,8 +91,7 @@ impl SlabStages {
         if outputs < plan.options.narrow_outputs && !tight {
             return None;
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let groups = inputs.min(cores).min(outputs / LEAST_GROUP).clamp(1, MOST_GROUPS);
+        let groups = producers_at_once.min(outputs / LEAST_GROUP).clamp(1, MOST_GROUPS);
         let group = outputs.div_ceil(groups).max(1);
         let stage = |first: usize| {
             let partitions = first..(first + group).min(outputs);
@@ -120,8 +120,9 @@ impl Exchange {
     ) -> Result<()> {
         let Some(stages) = &self.slabs else { return Ok(()) };
         let source = SlabSource::new(source, grouped, stages.group);
-        let mut groups: Vec<Vec<Run<'_>>> = Vec::new();
-        groups.resize_with(stages.stages.len(), Vec::new);
+        let share = grouped.map_or(1, Grouped::len).div_ceil(stages.stages.len());
+        let mut groups: Vec<Vec<Run<'_>>> = Vec::with_capacity(stages.stages.len());
+        groups.resize_with(stages.stages.len(), || Vec::with_capacity(share));
         let mut add = |partition: usize, rows, place| {
             if let Some(runs) = groups.get_mut(partition / stages.group) {
                 runs.push(Run { partition: partition % stages.group, rows, place });
@@ -255,7 +256,7 @@ impl Exchange {
     fn is_full(&self, stage: &SlabStage, partition: usize) -> bool {
         let window = stage.windows.get(partition).copied().unwrap_or_default();
         window.rows + stage.slabs.rows(partition) >= self.shape.batch_rows
-            || stage.slabs.arrow_bytes(partition) >= self.shape.batch_bytes
+            || window.bytes + stage.slabs.arrow_bytes(partition) >= self.shape.batch_bytes
     }
 
     /// Moves the rows of `partition` to its lane.
@@ -270,7 +271,10 @@ impl Exchange {
         let mut permit = self.ledger.empty();
         permit.move_from(&mut charged, slab.held_bytes());
         if let Some(window) = stage.windows.get_mut(partition) {
-            window.rows = if ends_window { 0 } else { window.rows + slab.rows() };
+            (window.rows, window.bytes) = match ends_window {
+                true => (0, 0),
+                false => (window.rows + slab.rows(), window.bytes + slab.arrow_bytes()),
+            };
         }
         let lane = stage.first + partition;
         self.with_lane(lane, |lane| lane.push_slab(slab, permit, ends_window));

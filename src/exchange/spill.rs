@@ -1,13 +1,13 @@
 //! Blocks of lanes to a run in scratch files.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_datafusion_err};
 
 use super::Exchange;
 use super::lane::Body;
-use super::metrics::RunSize;
 use crate::memory::{Cause, Permit};
 use crate::scratch::{RunBlocks, RunWriter, ScratchPlan};
 
@@ -44,8 +44,7 @@ impl Exchange {
         .map_err(|_| internal_datafusion_err!("the task that writes a run was cancelled"))?;
         self.put_writer(writer);
         let run = outcome?;
-        let size = RunSize { rows: run.rows, raw_bytes: run.raw_bytes, bytes: run.bytes };
-        self.plan.metrics.count_run(cause, &size);
+        self.plan.metrics.count_run(cause, &run);
         for ((lane, number), blocks) in run.stored {
             let body = Body::stored(blocks, self.ledger.empty());
             self.with_lane(lane, |lane| lane.replace(number, body));
@@ -58,6 +57,11 @@ impl Exchange {
         for output in 0..self.outputs {
             for group in 0..self.gates.len() {
                 let lane = group * self.outputs + output;
+                let held =
+                    self.lanes.get(lane).map(|cell| cell.block_bytes.load(Ordering::Relaxed));
+                if held == Some(0) {
+                    continue;
+                }
                 let blocks = self.with_lane(lane, |lane| lane.blocks()).unwrap_or_default();
                 run.extend(blocks.into_iter().map(|(number, blocks)| RunBlocks {
                     partition: output,
@@ -85,7 +89,7 @@ impl Exchange {
         let mut runs = self.pressure.runs.lock();
         runs.permit.resize(writer.held_bytes());
         // Nobody writes once the lanes are closed.
-        if self.open_lanes.load(std::sync::atomic::Ordering::Acquire) > 0 {
+        if self.open_lanes.load(Ordering::Acquire) > 0 {
             runs.writer = Some(writer);
         } else {
             runs.permit.resize(0);

@@ -31,12 +31,30 @@ pub(crate) enum Cause {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) cause: Cause,
-    error: DataFusionError,
+    reason: Reason,
+}
+
+/// Put into words only where somebody reads them: refusals are common.
+#[derive(Debug)]
+enum Reason {
+    Pool(DataFusionError),
+    Ours { wanted: usize, in_pool: usize, most: usize },
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        let option = match self.cause {
+            Cause::Share => "ifile.memory_share",
+            Cause::Headroom | Cause::Pool => "ifile.memory_headroom",
+        };
+        match &self.reason {
+            Reason::Pool(error) => error.fmt(f),
+            Reason::Ours { wanted, in_pool, most } => write!(
+                f,
+                "the exchange would hold {wanted} bytes and the memory pool {in_pool}, beyond {most} \
+                 ({option})"
+            ),
+        }
     }
 }
 
@@ -98,22 +116,16 @@ impl Ledger {
     pub(super) fn try_grow(&self, bytes: usize) -> Result<(), Refusal> {
         let wanted = self.held_bytes().saturating_add(bytes);
         let in_pool = self.pool.reserved().saturating_add(bytes);
-        let ours = |cause, most, option| {
-            let name = self.reservation.consumer().name();
-            let error = DataFusionError::ResourcesExhausted(format!(
-                "{name} would hold {wanted} bytes and the memory pool {in_pool}, beyond {most} \
-                 ({option})"
-            ));
-            Err(Refusal { cause, error })
-        };
+        let ours =
+            |cause, most| Err(Refusal { cause, reason: Reason::Ours { wanted, in_pool, most } });
         if wanted > self.most_bytes {
-            return ours(Cause::Share, self.most_bytes, "ifile.memory_share");
+            return ours(Cause::Share, self.most_bytes);
         }
         if in_pool > self.pool_most_bytes {
-            return ours(Cause::Headroom, self.pool_most_bytes, "ifile.memory_headroom");
+            return ours(Cause::Headroom, self.pool_most_bytes);
         }
         let grown = self.reservation.try_grow(bytes);
-        grown.map_err(|error| Refusal { cause: Cause::Pool, error })?;
+        grown.map_err(|error| Refusal { cause: Cause::Pool, reason: Reason::Pool(error) })?;
         self.note_peak();
         Ok(())
     }

@@ -26,8 +26,8 @@ use crate::memory::Permit;
 pub(crate) struct ScratchFile {
     name: Arc<str>,
     backing: Backing,
-    /// Kept while the file is written to; read by a handle of the moment after that, so that a file
-    /// costs the one descriptor that DataFusion keeps.
+    /// Kept while the file is written to. A managed file that was rotated is read by a handle of the
+    /// moment, so that it costs the one descriptor that DataFusion keeps.
     handle: Mutex<Option<Arc<File>>>,
     metrics: ScratchMetrics,
     space: Mutex<(FileSpace, Permit)>,
@@ -101,9 +101,10 @@ impl ScratchFile {
     /// Takes a consumed range; its offset. `None` without one, or beyond a limit.
     pub(super) fn take_gap(&self, len: u64) -> Option<u64> {
         let mut locked = self.space.lock();
-        let (range, fresh) = locked.0.fit(len)?;
+        let (mut range, fresh) = locked.0.fit(len)?;
         if matches!(self.backing, Backing::Own { .. }) && !self.charge(fresh) {
-            return None;
+            // At a limit only blocks that the file still has are to be had.
+            range = locked.0.fit_charged(len)?;
         }
         locked.0.take(&range);
         self.settle(&mut locked);

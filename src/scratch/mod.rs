@@ -17,7 +17,8 @@
 //! used bytes, as it does for DataFusion's own operators: at most one write, of the size of the buffer.
 //! Everything else is given back.
 //!
-//! All functions here block: the exchange calls them on blocking threads. The one exception reads a
+//! Functions that read or write block: the exchange calls them on blocking threads. What is dropped may
+//! delete or close a file wherever it is dropped. The one exception reads a
 //! backend without local paths, as a stream from its start, which is slower and gives the same rows:
 //! such a stream may need a blocking thread of its own, and there may be only one.
 //!
@@ -44,7 +45,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::disk_manager::DiskManager;
 
 pub(crate) use query::QueryScratch;
-pub(crate) use run::{Block, RunBlocks, RunWriter};
+pub(crate) use run::{Block, Run, RunBlocks, RunWriter};
 pub(crate) use stored::StoredBlock;
 pub(crate) use usage::ScratchMetrics;
 

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 /// Holes begin and end at multiples of this.
 const PAGE: u64 = 4096;
 
+/// What the names of files that a probe makes begin with.
+pub(super) const PROBE_PREFIX: &str = ".datafusion-ifile-probe-";
+
 /// Bytes of the file that a probe writes and punches.
 const PROBE_BYTES: u64 = 16 * PAGE;
 
@@ -80,7 +83,7 @@ fn probe(directory: &Path) -> io::Result<bool> {
     use std::os::unix::fs::{FileExt, MetadataExt};
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!(".datafusion-ifile-probe-{}-{number}", std::process::id());
+    let name = format!("{PROBE_PREFIX}{}-{number}", std::process::id());
     let path = directory.join(name);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;

@@ -14,6 +14,8 @@ use super::usage::Quota;
 /// What the names of our files in a scratch directory begin with.
 const PREFIX: &str = "datafusion-ifile-";
 const LOCK: &str = ".lock";
+/// What the names of scratch files end with.
+const SUFFIX: &str = ".scratch";
 
 /// A scratch directory in use by this process.
 ///
@@ -80,7 +82,7 @@ impl Root {
     /// Makes a file; its path and a handle.
     pub(super) fn create_file(&self) -> io::Result<(PathBuf, File)> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let path = self.home.join(format!("{number}.scratch"));
+        let path = self.home.join(format!("{number}{SUFFIX}"));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         Ok((path, file))
     }
@@ -89,8 +91,7 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         // The home goes first: without its lock file it would be a leftover.
-        for outcome in [std::fs::remove_dir_all(&self.home), std::fs::remove_file(&self.lock_path)]
-        {
+        for outcome in [remove_home(&self.home), std::fs::remove_file(&self.lock_path)] {
             if let Err(error) = outcome {
                 log::warn!("{} stays behind: {error}", self.home.display());
             }
@@ -120,7 +121,7 @@ fn remove_leftovers(directory: &Path) {
         let outcome = match name.strip_suffix(LOCK) {
             Some(home) => remove_if_dead(&directory.join(home), &path),
             // A home is made after its lock file and removed before it.
-            None if !lock_of(&path).exists() => std::fs::remove_dir_all(&path),
+            None if !lock_of(&path).exists() => remove_home(&path),
             None => Ok(()),
         };
         match outcome {
@@ -138,10 +139,26 @@ fn remove_if_dead(home: &Path, lock_path: &Path) -> io::Result<()> {
         return Ok(());
     }
     log::info!("removing the scratch files of a dead process in {}", home.display());
-    match std::fs::remove_dir_all(home) {
+    match remove_home(home) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => std::fs::remove_file(lock_path),
     }
+}
+
+/// Removes a home and the scratch files in it. A directory with anything else in it is not one of
+/// ours, and stays.
+fn remove_home(home: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(home)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|name| {
+            name.ends_with(SUFFIX) || name.starts_with(super::punch::PROBE_PREFIX)
+        });
+        if ours && entry.file_type()?.is_file() {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    std::fs::remove_dir(home)
 }
 
 #[cfg(test)]
@@ -178,16 +195,23 @@ mod tests {
         std::fs::write(at("datafusion-ifile-1-dead-0.lock"), "").unwrap();
         std::fs::write(at("datafusion-ifile-3-died-early-0.lock"), "").unwrap();
         std::fs::create_dir(at("datafusion-ifile-4-without-a-lock")).unwrap();
+        std::fs::create_dir(at("datafusion-ifile-checkout")).unwrap();
+        std::fs::write(at("datafusion-ifile-checkout").join("work.rs"), "").unwrap();
         let living = File::create(at("datafusion-ifile-2-lives-0.lock")).unwrap();
         living.try_lock().unwrap();
         let root = Root::open(directory.path(), None).unwrap();
         drop(root);
         let mut left = names(directory.path());
         left.sort();
-        let expected =
-            ["datafusion-ifile-2-lives-0", "datafusion-ifile-2-lives-0.lock", "somebody-elses"];
+        let expected = [
+            "datafusion-ifile-2-lives-0",
+            "datafusion-ifile-2-lives-0.lock",
+            "datafusion-ifile-checkout",
+            "somebody-elses",
+        ];
         assert_eq!(left, expected);
         assert!(at("datafusion-ifile-2-lives-0/0.scratch").exists());
+        assert!(at("datafusion-ifile-checkout/work.rs").exists());
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub(super) struct FileSpace {
     end: u64,
     free: Ranges,
     unpunched: Ranges,
+    /// No free range is longer.
+    longest: u64,
+    /// Whether an unpunched range may be worth a hole.
+    ripe: bool,
     /// Whether holes are to be punched.
     pub(super) punches: bool,
 }
@@ -42,14 +46,23 @@ impl FileSpace {
     }
 
     /// The first free range of `len` bytes, and how many of them have no blocks.
-    pub(super) fn fit(&self, len: u64) -> Option<(Range<u64>, u64)> {
-        if self.free.bytes() < len {
+    pub(super) fn fit(&mut self, len: u64) -> Option<(Range<u64>, u64)> {
+        if self.longest < len {
             return None;
         }
-        let fit = self.free.first_fit(len)?;
+        let Some(fit) = self.free.first_fit(len) else {
+            self.longest = len.saturating_sub(1);
+            return None;
+        };
         let range = fit.start..fit.start + len;
         let blocks: u64 = self.unpunched.within(&range);
         Some((range, len - blocks))
+    }
+
+    /// The first free range of `len` bytes that all have blocks.
+    pub(super) fn fit_charged(&self, len: u64) -> Option<Range<u64>> {
+        let fit = self.unpunched.first_fit(len)?;
+        Some(fit.start..fit.start + len)
     }
 
     /// Takes a free range.
@@ -67,16 +80,27 @@ impl FileSpace {
 
     /// Nobody will read `range` again.
     pub(super) fn release(&mut self, range: Range<u64>) {
-        self.free.insert(range.clone());
-        self.unpunched.insert(range);
+        self.free_again(range.clone());
+        let held = punch::pages(&self.unpunched.insert(range));
+        self.ripe |= held.end.saturating_sub(held.start) >= self.least_hole();
+    }
+
+    fn free_again(&mut self, range: Range<u64>) {
+        let whole = self.free.insert(range);
+        self.longest = self.longest.max(whole.end - whole.start);
+    }
+
+    /// Bytes of a hole that is worth a call. It grows with the file.
+    fn least_hole(&self) -> u64 {
+        (self.end / PUNCH_PART).clamp(LEAST_PUNCH_BYTES, MOST_PUNCH_BYTES)
     }
 
     /// Ranges worth a hole. They are nobody's until [`punched`](Self::punched).
     pub(super) fn take_holes(&mut self) -> Vec<Range<u64>> {
-        let least = (self.end / PUNCH_PART).clamp(LEAST_PUNCH_BYTES, MOST_PUNCH_BYTES);
-        if !self.punches || self.unpunched.bytes() < least {
+        if !self.punches || !std::mem::take(&mut self.ripe) {
             return Vec::new();
         }
+        let least = self.least_hole();
         let pages = self.unpunched.iter().map(|range| punch::pages(&range));
         let holes: Vec<_> = pages.filter(|pages| pages.end - pages.start >= least).collect();
         holes.iter().for_each(|hole| self.take(hole));
@@ -89,7 +113,7 @@ impl FileSpace {
             self.unpunched.insert(hole.clone());
             self.punches = false;
         }
-        self.free.insert(hole);
+        self.free_again(hole);
     }
 }
 

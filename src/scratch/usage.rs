@@ -15,7 +15,7 @@ pub(crate) struct ScratchMetrics {
     pub(crate) punched: Count,
     /// Bytes written where a consumed segment was.
     pub(crate) reused: Count,
-    /// Devices that were given up, and holes that could not be punched.
+    /// Devices that were given up.
     pub(crate) dropped_devices: Count,
 }
 
