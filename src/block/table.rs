@@ -58,6 +58,11 @@ impl Interner {
         self.ends.len()
     }
 
+    /// Bytes of the values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Slots that were looked at in vain.
     pub(crate) fn misses(&self) -> usize {
         self.misses
@@ -116,14 +121,14 @@ impl Interner {
         let len = (self.slots.len() * 4).max(FIRST_SLOTS);
         self.slots.clear();
         self.slots.resize(len, 0);
-        place_all(&mut self.slots, &self.keys);
+        place_all(&mut self.slots, self.keys.iter().copied());
     }
 }
 
 /// Puts the ids of `keys` into empty `slots`.
-fn place_all(slots: &mut [u32], keys: &[Key]) {
+fn place_all(slots: &mut [u32], keys: impl Iterator<Item = Key>) {
     let mask = slots.len() - 1;
-    for (id, key) in keys.iter().enumerate() {
+    for (id, key) in keys.enumerate() {
         let mut at = key.slot() & mask;
         while let Some(slot) = slots.get_mut(at) {
             if *slot == 0 {
@@ -240,16 +245,7 @@ impl Table {
         let len = self.slots.len() * 4;
         self.slots.clear();
         self.slots.resize(len, 0);
-        for (id, first) in self.firsts.iter().enumerate() {
-            let mut at = first.key.slot() & (len - 1);
-            while let Some(slot) = self.slots.get_mut(at) {
-                if *slot == 0 {
-                    *slot = u32::try_from(id + 1).unwrap_or(u32::MAX);
-                    break;
-                }
-                at = (at + 1) & (len - 1);
-            }
-        }
+        place_all(&mut self.slots, self.firsts.iter().map(|first| first.key));
     }
 }
 

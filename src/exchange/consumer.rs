@@ -147,7 +147,11 @@ impl LaneStream {
             let batch = decoder.decode(bytes).map_err(|error| at(error, *stored))?;
             return Ok(vec![batch]);
         }
-        let mut joined = Joined::new(&self.schema, parts.iter().map(Part::rows).sum());
+        let batch_rows =
+            self.handle.as_ref().map_or(0, |handle| handle.0.exchange.shape.batch_rows);
+        // A header that was not checked yet does not say how much is allocated.
+        let rows = parts.iter().map(Part::rows).sum::<usize>().min(batch_rows);
+        let mut joined = Joined::new(&self.schema, rows);
         for part in parts {
             match part {
                 Part::Batch(batch) => joined.push(batch)?,

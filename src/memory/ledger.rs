@@ -280,7 +280,8 @@ mod tests {
         let ledger = Ledger::new("IFileRepartitionExec", &pool, Shares { most: 0.25, ..ALL });
         let held = ledger.try_reserve(250).unwrap();
         let message = ledger.try_reserve(1).unwrap_err().to_string();
-        assert!(message.contains("IFileRepartitionExec") && message.contains("ifile.memory_share"));
+        assert!(message.contains("hold 251 bytes") && message.contains("beyond 250"), "{message}");
+        assert!(message.contains("ifile.memory_share"), "{message}");
         drop(held);
         assert_eq!(pool.reserved(), 0);
     }

@@ -49,10 +49,7 @@ impl Bits {
         let (mut at, end) = (start, start + len);
         while at < end {
             let some = (end - at).min(64);
-            let word = |index: usize| words.get(index).copied().unwrap_or(0);
-            let low = word(at / 64) >> (at % 64);
-            let high = if at % 64 == 0 { 0 } else { word(at / 64 + 1) << (64 - at % 64) };
-            self.push((low | high) & (u64::MAX >> (64 - some)), some);
+            self.push(word_at(words, at) & (u64::MAX >> (64 - some)), some);
             at += some;
         }
     }
@@ -88,6 +85,14 @@ impl Bits {
         let len = std::mem::take(&mut self.len);
         BooleanBuffer::new(Buffer::from_vec(std::mem::take(&mut self.words)), 0, len)
     }
+}
+
+/// 64 bits of `words` from bit `at`; zeros beyond the end.
+#[inline]
+pub(super) fn word_at(words: &[u64], at: usize) -> u64 {
+    let word = |index: usize| words.get(index).copied().unwrap_or(0);
+    let low = word(at / 64) >> (at % 64);
+    if at.is_multiple_of(64) { low } else { low | word(at / 64 + 1) << (64 - at % 64) }
 }
 
 #[cfg(test)]

@@ -4,17 +4,20 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err};
 
-use super::grouping::{Grouped, Grouping};
+use super::grouping::Grouping;
 use super::slab::{SlabSource, Slabs, Take};
 use super::source::{Rows, Source};
 use super::stage::{Room, Stage};
 use crate::block::{BlockEncoder, BlockInfo};
 use crate::codec::Codec;
 
+/// Bytes of values of variable length beyond which a block has fewer rows.
+const MOST_VALUE_BYTES: usize = 128 * 1024 * 1024;
+
 /// Splits batches into blocks of their output partitions.
 ///
 /// Rows are gathered once, narrowed while their batch is in cache, and held until their partition
-/// has a full block or [`finish`](Self::finish) is called. Rows of a partition keep their order.
+/// has a full block, by rows or by 128 MiB of strings, or [`finish`](Self::finish) is called. Rows of a partition keep their order.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -38,6 +41,7 @@ pub struct BlockPartitioner {
     schema: SchemaRef,
     partitions: usize,
     block_rows: usize,
+    most_value_bytes: usize,
     grouping: Grouping,
     staged: Staged,
     encoder: BlockEncoder,
@@ -47,7 +51,34 @@ pub struct BlockPartitioner {
 enum Staged {
     Slabs(Box<Slabs>),
     /// One per partition, for the types that slabs do not hold.
-    Stages(Vec<Stage>, usize),
+    Stages(Vec<Stage>),
+}
+
+impl Staged {
+    fn rows(&self, partition: usize) -> usize {
+        match self {
+            Staged::Slabs(slabs) => slabs.rows(partition),
+            Staged::Stages(stages) => stages.get(partition).map_or(0, Stage::rows),
+        }
+    }
+
+    /// Bytes of values of variable length, or more.
+    fn value_bytes(&self, partition: usize) -> usize {
+        match self {
+            Staged::Slabs(slabs) => slabs.value_bytes(partition),
+            Staged::Stages(stages) => stages.get(partition).map_or(0, Stage::row_bytes),
+        }
+    }
+
+    fn append(&mut self, source: &SlabSource<'_>, takes: &[Take<'_>]) -> Result<()> {
+        match self {
+            Staged::Slabs(slabs) => slabs.append(source, takes, false).map(drop),
+            Staged::Stages(stages) => takes.iter().try_for_each(|take| {
+                let stage = stages.get_mut(take.partition);
+                stage.map_or(Ok(()), |stage| stage.append(source.source, take.rows, Room::Full))
+            }),
+        }
+    }
 }
 
 impl std::fmt::Debug for BlockPartitioner {
@@ -80,13 +111,14 @@ impl BlockPartitioner {
             Staged::Slabs(Box::new(Slabs::with_numbered_values(&schema, partitions, block_rows)))
         } else {
             let stage = || Stage::new(&schema, block_rows);
-            Staged::Stages((0..partitions).map(|_| stage()).collect(), 0)
+            Staged::Stages((0..partitions).map(|_| stage()).collect())
         };
         Ok(Self {
             grouping: Grouping::new(partitions),
             schema,
             partitions,
             block_rows,
+            most_value_bytes: MOST_VALUE_BYTES,
             staged,
             encoder,
             out: Vec::new(),
@@ -118,29 +150,30 @@ impl BlockPartitioner {
             Take { partition, rows: Rows::Index(rows), place: grouped.start(index) }
         });
         let mut left: Vec<Take<'_>> = runs.collect();
-        let mut writer = Writer { encoder: &mut self.encoder, out: &mut self.out, emit: &mut emit };
-        match &mut self.staged {
-            Staged::Slabs(slabs) => {
-                fill_slabs(slabs, &source, &grouped, left, self.block_rows, &mut writer)
+        let source = SlabSource::new(&source, Some(&grouped), usize::MAX);
+        let Self { staged, encoder, out, block_rows, most_value_bytes, .. } = self;
+        let mut writer = Writer { encoder, out, emit: &mut emit };
+        let mut takes = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            takes.clear();
+            for take in &mut left {
+                let room = *block_rows - staged.rows(take.partition);
+                let count = take.rows.len().min(room);
+                let now = writer.fitting(staged, &source, take, count, *most_value_bytes)?;
+                takes.push(Take { rows: now, ..*take });
+                take.rows = take.rows.split_at(now.len()).1;
+                take.place += now.len();
             }
-            Staged::Stages(stages, held) => {
-                while !left.is_empty() {
-                    for take in &mut left {
-                        let Some(stage) = stages.get_mut(take.partition) else { continue };
-                        let room = self.block_rows - stage.rows();
-                        let (now, rest) = take.rows.split_at(take.rows.len().min(room));
-                        *held += stage.growth(&source, now, Room::Full);
-                        stage.append(&source, now, Room::Full)?;
-                        take.rows = rest;
-                        if stage.rows() == self.block_rows {
-                            *held = held.saturating_sub(writer.stage(stage, take.partition)?);
-                        }
-                    }
-                    left.retain(|take| !take.rows.is_empty());
+            staged.append(&source, &takes)?;
+            for take in &takes {
+                let full = staged.rows(take.partition) == *block_rows;
+                if full || staged.value_bytes(take.partition) >= *most_value_bytes {
+                    writer.write(staged, take.partition)?;
                 }
-                Ok(())
             }
+            left.retain(|take| !take.rows.is_empty());
         }
+        Ok(())
     }
 
     /// Gives the rows that are left to `emit`, partition by partition. More may be pushed after it.
@@ -153,16 +186,8 @@ impl BlockPartitioner {
     ) -> Result<()> {
         let mut writer = Writer { encoder: &mut self.encoder, out: &mut self.out, emit: &mut emit };
         for partition in 0..self.partitions {
-            match &mut self.staged {
-                Staged::Slabs(slabs) if slabs.rows(partition) > 0 => {
-                    writer.slab(slabs, partition)?;
-                }
-                Staged::Stages(stages, held) => {
-                    if let Some(stage) = stages.get_mut(partition).filter(|s| s.rows() > 0) {
-                        *held = held.saturating_sub(writer.stage(stage, partition)?);
-                    }
-                }
-                Staged::Slabs(_) => {}
+            if self.staged.rows(partition) > 0 {
+                writer.write(&mut self.staged, partition)?;
             }
         }
         if let Staged::Slabs(slabs) = &mut self.staged {
@@ -171,45 +196,25 @@ impl BlockPartitioner {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn set_most_value_bytes(&mut self, bytes: usize) {
+        self.most_value_bytes = bytes;
+    }
+
     /// Bytes of staged rows, scratch and codec state.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let staged = match &self.staged {
             Staged::Slabs(slabs) => slabs.held_bytes(),
-            Staged::Stages(_, held) => *held,
+            Staged::Stages(stages) => stages.iter().map(Stage::held_bytes).sum(),
         };
-        staged + self.encoder.held_bytes() + self.out.capacity()
+        staged + self.scratch_bytes()
     }
-}
 
-fn fill_slabs<E: FnMut(usize, &[u8], BlockInfo) -> Result<()>>(
-    slabs: &mut Slabs,
-    source: &Source,
-    grouped: &Grouped<'_>,
-    mut left: Vec<Take<'_>>,
-    block_rows: usize,
-    writer: &mut Writer<'_, E>,
-) -> Result<()> {
-    let source = SlabSource::new(source, Some(grouped), usize::MAX);
-    let mut takes = Vec::with_capacity(left.len());
-    while !left.is_empty() {
-        takes.clear();
-        for take in &mut left {
-            let room = block_rows - slabs.rows(take.partition);
-            let (now, rest) = take.rows.split_at(take.rows.len().min(room));
-            takes.push(Take { rows: now, ..*take });
-            take.rows = rest;
-            take.place += now.len();
-        }
-        slabs.append(&source, &takes, false)?;
-        for take in &takes {
-            if slabs.rows(take.partition) == block_rows {
-                writer.slab(slabs, take.partition)?;
-            }
-        }
-        left.retain(|take| !take.rows.is_empty());
+    /// Bytes of scratch and codec state.
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.encoder.held_bytes() + self.out.capacity()
     }
-    Ok(())
 }
 
 /// Encodes what is staged and gives it away.
@@ -220,20 +225,47 @@ struct Writer<'a, E> {
 }
 
 impl<E: FnMut(usize, &[u8], BlockInfo) -> Result<()>> Writer<'_, E> {
-    fn slab(&mut self, slabs: &mut Slabs, partition: usize) -> Result<()> {
-        self.out.clear();
-        let info = slabs.encode(partition, self.encoder, self.out)?;
-        (self.emit)(partition, self.out, info)
+    /// The first of the rows of `take`, at most `count` of them and no more than their values allow
+    /// in one block. What is staged goes first where both together are too much.
+    fn fitting<'a>(
+        &mut self,
+        staged: &mut Staged,
+        source: &SlabSource<'_>,
+        take: &Take<'a>,
+        count: usize,
+        most_bytes: usize,
+    ) -> Result<Rows<'a>> {
+        let mut rows = take.rows.split_at(count).0;
+        if source.most_value_bytes() <= most_bytes {
+            return Ok(rows);
+        }
+        let mut bytes = source.value_bytes(rows);
+        while bytes > most_bytes && rows.len() > 1 {
+            rows = rows.split_at(rows.len() / 2).0;
+            bytes = source.value_bytes(rows);
+        }
+        let staged_bytes = staged.value_bytes(take.partition);
+        if staged_bytes > 0 && staged_bytes.saturating_add(bytes) > 2 * most_bytes {
+            self.write(staged, take.partition)?;
+        }
+        Ok(rows)
     }
 
-    /// Returns the bytes that the stage held.
-    fn stage(&mut self, stage: &mut Stage, partition: usize) -> Result<usize> {
-        let held = stage.row_bytes();
-        for batch in stage.finish()? {
-            self.out.clear();
-            let info = self.encoder.encode(&batch, 0, batch.num_rows(), self.out)?;
-            (self.emit)(partition, self.out, info)?;
+    fn write(&mut self, staged: &mut Staged, partition: usize) -> Result<()> {
+        match staged {
+            Staged::Slabs(slabs) => {
+                self.out.clear();
+                let info = slabs.encode(partition, self.encoder, self.out)?;
+                (self.emit)(partition, self.out, info)
+            }
+            Staged::Stages(stages) => {
+                let batches = stages.get_mut(partition).map(Stage::finish).transpose()?;
+                batches.into_iter().flatten().try_for_each(|batch| {
+                    self.out.clear();
+                    let info = self.encoder.encode(&batch, 0, batch.num_rows(), self.out)?;
+                    (self.emit)(partition, self.out, info)
+                })
+            }
         }
-        Ok(held)
     }
 }

@@ -116,6 +116,16 @@ impl Column {
         }
     }
 
+    /// Bytes that a column of strings or binaries holds: values, and offsets or views.
+    pub(super) fn variable_bytes(&self) -> usize {
+        match self {
+            Column::Bytes32(strings) => strings.held_bytes(),
+            Column::Bytes64(strings) => strings.held_bytes(),
+            Column::Views(views) => views.held_bytes(),
+            other => other.value_bytes(),
+        }
+    }
+
     /// Bytes of values of variable length held so far.
     pub(super) fn value_bytes(&self) -> usize {
         match self {

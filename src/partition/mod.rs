@@ -2,7 +2,8 @@
 //!
 //! [`Router`] gives every row its partition, the same one that DataFusion's `RepartitionExec`
 //! gives, and groups the row numbers by partition with one counting sort. [`Stage`] then gathers
-//! the rows of one partition out of the batch, straight to where they stay until they leave.
+//! the rows of one partition out of the batch, straight to where they stay until they leave; [`Slabs`]
+//! do so for many partitions, narrowed. [`BlockPartitioner`] is both for those who want blocks.
 //!
 //! ```text
 //!   batch -> keys -> partition ids -> counting sort -> Grouped { order, runs }

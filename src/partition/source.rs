@@ -1,7 +1,7 @@
 use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, exec_err, internal_err};
 
 use super::column::Column;
 use super::retype::retype;
@@ -69,7 +69,7 @@ impl Source {
     /// from its plan in the names, metadata and nullability of fields.
     ///
     /// # Errors
-    /// An internal error that names the column whose type is another one.
+    /// Nulls in a required column, and an internal error that names the column whose type is another one.
     pub(crate) fn try_new(schema: &SchemaRef, batch: &RecordBatch) -> Result<Self> {
         let fields = schema.fields();
         if fields.len() != batch.num_columns() {
@@ -81,6 +81,12 @@ impl Source {
         }
         let mut columns = Vec::with_capacity(fields.len());
         for (field, array) in fields.iter().zip(batch.columns()) {
+            if !field.is_nullable() && array.null_count() > 0 {
+                return exec_err!(
+                    "column '{}' of a batch has nulls, the plan has none",
+                    field.name()
+                );
+            }
             let same = field.data_type() == array.data_type();
             let Some(data) = retype(array.to_data(), field.data_type())? else {
                 return internal_err!(

@@ -138,6 +138,16 @@ impl Stage {
         values + (self.rows * self.fixed_bits).div_ceil(8)
     }
 
+    /// Bytes held, with the room for more rows.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let values: usize = self.columns.iter().map(|column| column.column.value_capacity()).sum();
+        let rounding = if self.capacity == 0 { 0 } else { 16 * self.columns.len() };
+        Self::overhead_bytes(&self.schema)
+            + (self.capacity * self.fixed_bits).div_ceil(8)
+            + values
+            + rounding
+    }
+
     /// Capacity in rows that takes `more`: what is needed while a partition gets few rows of a batch,
     /// room for a full stage at once when it gets many, so that they are copied once.
     fn grown(&self, more: usize, room: Room) -> usize {

@@ -34,6 +34,10 @@ impl<O: OffsetSizeTrait> Strings<O> {
         self.values.capacity()
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.values.capacity() + self.offsets.capacity() * size_of::<O>()
+    }
+
     pub(super) fn reserve_rows(&mut self, capacity: usize) {
         reserve_to(&mut self.offsets, capacity + 1);
     }
@@ -145,6 +149,10 @@ impl Views {
 
     pub(super) fn value_capacity(&self) -> usize {
         self.values.capacity()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.values.capacity() + self.views.capacity() * size_of::<u128>()
     }
 
     pub(super) fn reserve_rows(&mut self, capacity: usize) {

@@ -125,7 +125,9 @@ fn holes_give_blocks_back_and_keep_the_rest() {
     check(&first, &[0, 9], 100 * KIB);
     let punched = bench.plan.metrics.punched.value();
     assert!((390 * KIB..=400 * KIB).contains(&punched), "{punched}");
-    assert!(blocks_on_disk(path) <= before - punched as u64);
+    // A file in pieces may need a page of the file system for the list of them.
+    let pages = before - blocks_on_disk(path).min(before);
+    assert!(pages + 16 * 1024 >= punched as u64, "{pages} of {punched} came back");
     check(&first, &[0, 9], 100 * KIB);
     assert_eq!(bench.plan.metrics.punched.value(), punched, "counted once");
     // Holes are written to again.

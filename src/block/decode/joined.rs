@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    new_empty_array,
+    Array, ArrayRef, ArrowPrimitiveType, NullBufferBuilder, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, new_empty_array,
 };
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::concat;
@@ -159,26 +159,20 @@ fn column(data_type: &DataType, rows: usize) -> Box<dyn Column> {
 struct Words<T: ArrowPrimitiveType> {
     data_type: DataType,
     values: Vec<T::Native>,
-    /// Validity so far; none before the first null.
-    nulls: Option<Vec<NullBuffer>>,
+    nulls: NullBufferBuilder,
 }
 
 impl<T: ArrowPrimitiveType<Native: Word>> Words<T> {
     fn boxed(data_type: &DataType, rows: usize) -> Box<dyn Column> {
         let values = Vec::with_capacity(rows);
-        Box::new(Self { data_type: data_type.clone(), values, nulls: None })
+        Box::new(Self { data_type: data_type.clone(), values, nulls: NullBufferBuilder::new(rows) })
     }
 
-    /// Notes the validity of `rows` rows that follow those of `before`.
-    fn note(&mut self, nulls: Option<NullBuffer>, before: usize, rows: usize) {
-        match (&mut self.nulls, nulls) {
-            (None, None) => {}
-            (None, Some(nulls)) => {
-                self.nulls = Some(vec![NullBuffer::new_valid(before), nulls]);
-            }
-            (Some(all), nulls) => {
-                all.push(nulls.unwrap_or_else(|| NullBuffer::new_valid(rows)));
-            }
+    /// Notes the validity of `rows` more rows.
+    fn note(&mut self, nulls: Option<&NullBuffer>, rows: usize) {
+        match nulls {
+            Some(nulls) => self.nulls.append_buffer(nulls),
+            None => self.nulls.append_n_non_nulls(rows),
         }
     }
 }
@@ -186,18 +180,17 @@ impl<T: ArrowPrimitiveType<Native: Word>> Words<T> {
 impl<T: ArrowPrimitiveType<Native: Word>> Column for Words<T> {
     fn decode(&mut self, source: &mut Source<'_>, rows: usize) -> BlockResult<()> {
         let (tag, nulls) = source.tag(rows)?;
-        let before = self.values.len();
         if tag == tags::EMPTY {
             let nulls = super::empty(source, &self.data_type, &nulls, rows)?;
-            self.values.resize(before + rows, T::Native::default());
-            self.note(nulls.nulls().cloned(), before, rows);
+            self.values.resize(self.values.len() + rows, T::Native::default());
+            self.note(nulls.nulls(), rows);
             return Ok(());
         }
         source.charge(sizes::null_leaf_bytes(&self.data_type, rows))?;
         let nulls = nulls.buffer(rows);
         let data_type = &self.data_type;
         Leaf { source, data_type, tag, nulls: None, rows }.words_into(&mut self.values)?;
-        self.note(nulls, before, rows);
+        self.note(nulls.as_ref(), rows);
         Ok(())
     }
 
@@ -205,18 +198,13 @@ impl<T: ArrowPrimitiveType<Native: Word>> Column for Words<T> {
         let Some(array) = array.as_any().downcast_ref::<PrimitiveArray<T>>() else {
             return Err(BlockError::Schema(format!("a column of {}", array.data_type())));
         };
-        let before = self.values.len();
         self.values.extend_from_slice(array.values());
-        self.note(array.nulls().cloned(), before, array.len());
+        self.note(array.nulls(), array.len());
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> BlockResult<Vec<ArrayRef>> {
-        let nulls = self.nulls.map(|parts| {
-            let mut all = arrow::array::BooleanBufferBuilder::new(self.values.len());
-            parts.iter().for_each(|part| all.append_buffer(part.inner()));
-            NullBuffer::new(all.finish())
-        });
+    fn finish(mut self: Box<Self>) -> BlockResult<Vec<ArrayRef>> {
+        let nulls = self.nulls.finish();
         let array = PrimitiveArray::<T>::try_new(ScalarBuffer::from(self.values), nulls)?;
         Ok(vec![Arc::new(array.with_data_type(self.data_type))])
     }

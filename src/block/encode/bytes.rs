@@ -110,18 +110,30 @@ impl Body {
         rows: usize,
     ) -> BlockResult<()> {
         self.with_validity(parts, |this, validity| {
-            if matches!(validity, Validity::AllNull) {
-                this.sink.put_tag(tags::EMPTY, validity, rows);
-                return Ok(());
-            }
-            let mut lens = std::mem::take(&mut this.lens);
-            let result = this.byte_values(values, all, inline, validity, rows, &mut lens);
-            this.lens = lens;
-            result
+            this.byte_values(values, all, inline, validity, rows)
         })
     }
 
-    fn byte_values(
+    /// As [`byte_rows`](Self::byte_rows), where the validity is known.
+    pub(super) fn byte_values(
+        &mut self,
+        values: &impl ByteRows,
+        all: Option<&[u8]>,
+        inline: usize,
+        validity: Validity<'_>,
+        rows: usize,
+    ) -> BlockResult<()> {
+        if matches!(validity, Validity::AllNull) {
+            self.sink.put_tag(tags::EMPTY, validity, rows);
+            return Ok(());
+        }
+        let mut lens = std::mem::take(&mut self.lens);
+        let result = self.measured_values(values, all, inline, validity, rows, &mut lens);
+        self.lens = lens;
+        result
+    }
+
+    fn measured_values(
         &mut self,
         values: &impl ByteRows,
         all: Option<&[u8]>,
@@ -244,23 +256,6 @@ impl Body {
         }
         self.used = used;
         Ok(())
-    }
-
-    /// A column of values that lie anywhere; empty where `validity` has no value.
-    pub(super) fn scattered(
-        &mut self,
-        values: &Vec<&[u8]>,
-        inline: usize,
-        validity: Validity<'_>,
-    ) -> BlockResult<()> {
-        if matches!(validity, Validity::AllNull) {
-            self.sink.put_tag(tags::EMPTY, validity, values.len());
-            return Ok(());
-        }
-        let mut lens = std::mem::take(&mut self.lens);
-        let result = self.byte_values(values, None, inline, validity, values.len(), &mut lens);
-        self.lens = lens;
-        result
     }
 }
 

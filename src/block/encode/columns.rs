@@ -79,7 +79,7 @@ impl BlockEncoder {
     ) -> BlockResult<()> {
         self.body.sink.charge(sizes::null_leaf_bytes(data_type, values.len()));
         let validity = validity_of(valid, values.len());
-        self.body.scattered(values, inline_bytes(data_type), validity)
+        self.body.byte_values(values, None, inline_bytes(data_type), validity, values.len())
     }
 
     /// Ends the block of `rows` rows and appends it to `out`; on an error `out` is as it was.

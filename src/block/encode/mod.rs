@@ -153,7 +153,7 @@ impl BlockEncoder {
         for slice in slices {
             self.check_slice(slice)?;
         }
-        self.body.sink.clear();
+        self.begin();
         let schema = Arc::clone(&self.schema);
         let mut parts = Vec::with_capacity(slices.len());
         for (i, field) in schema.fields().iter().enumerate() {
@@ -170,13 +170,7 @@ impl BlockEncoder {
             }
             self.body.node(field.data_type(), &parts)?;
         }
-        let rows = slices.iter().map(|slice| slice.len).sum();
-        let start = out.len();
-        let result = self.seal(rows, out);
-        if result.is_err() {
-            out.truncate(start);
-        }
-        result
+        self.finish(slices.iter().map(|slice| slice.len).sum(), out)
     }
 
     /// Bytes of scratch and codec state.

@@ -42,6 +42,9 @@ const COLUMN_BYTES: usize = size_of::<SlabColumn>() + 32;
 /// A partition that gets this part of its rows from one batch gets room for all of them.
 const FULL_AT_ONCE: usize = 16;
 
+/// A column is read in order first where at least this part of its rows is gathered.
+const FETCH_PART: usize = 4;
+
 /// Rows that a slab has room for at first.
 const FIRST_ROWS: usize = 32;
 
@@ -155,7 +158,12 @@ impl Slabs {
 
     /// Bytes of the values of variable length that `partition` holds.
     pub(crate) fn value_bytes(&self, partition: usize) -> usize {
-        self.plain(partition).map(|column| column.column.value_bytes()).sum()
+        let plain: usize = self.plain(partition).map(|column| column.column.value_bytes()).sum();
+        let numbered = self.columns.iter().map(|column| match column {
+            SlabColumns::Texts(texts) => texts.value_bytes(partition),
+            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
+        });
+        plain + numbered.sum::<usize>()
     }
 
     /// Bytes that the rows of `partition` take as Arrow arrays.
@@ -276,6 +284,8 @@ impl Slabs {
             grown.push((capacity > part.capacity).then_some(capacity));
         }
         let partitions = self.parts.len();
+        let taken: usize = takes.iter().map(|take| take.rows.len()).sum();
+        let scattered = source.grouped.is_some() && taken * FETCH_PART >= source.source.rows();
         let targets = Targets::new(source.grouped, takes, &self.parts, self.first);
         for (index, column) in self.columns.iter_mut().enumerate() {
             let Some(from) = source.source.columns.get(index) else { continue };
@@ -285,7 +295,9 @@ impl Slabs {
                     for (take, capacity) in takes.iter().zip(&grown) {
                         capacity.iter().for_each(|rows| column.reserve(take.partition, *rows));
                     }
-                    source.source.fetch(index);
+                    if scattered {
+                        source.source.fetch(index);
+                    }
                     column.append(from, takes);
                     let group = if source.grouped.is_some() { self.group } else { 0 };
                     let nulls = source.nulls.get(index).and_then(|groups| groups.get(group));
@@ -378,9 +390,9 @@ impl Slabs {
             return internal_err!("there is no partition {partition}");
         };
         let rows = std::mem::take(&mut part.rows);
+        let capacity = part.capacity;
         self.rows -= rows;
         encoder.begin();
-        let mut plain = false;
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             match column {
                 SlabColumns::Narrow(column) => column.encode(partition, encoder)?,
@@ -389,12 +401,9 @@ impl Slabs {
                     let Some(column) = parts.get_mut(partition) else { continue };
                     let array = column.finish(field.data_type(), rows)?;
                     encoder.put_array(field.data_type(), array.as_ref(), 0..rows)?;
-                    plain = true;
+                    column.column.reserve_rows(capacity);
                 }
             }
-        }
-        if plain && let Some(part) = self.parts.get_mut(partition) {
-            part.capacity = 0;
         }
         if self.rows == 0 {
             self.forget_ranges();

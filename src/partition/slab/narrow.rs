@@ -6,8 +6,9 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::common::Result;
 
 use super::Take;
-use super::native::{Delta, Int, Native, for_native};
-use crate::block::{BlockEncoder, BlockResult, Word};
+use super::native::{Int, Native, cut, for_native, widen};
+use crate::block::{BlockEncoder, BlockResult, Word, low64};
+use crate::partition::bits::word_at;
 use crate::partition::column::reserve_to;
 use crate::partition::source::{Rows, SourceColumn};
 
@@ -107,12 +108,9 @@ impl Missing {
     /// Validity of rows `start..start + len` of all, in words.
     pub(super) fn valid(&self, start: usize, len: usize, out: &mut Vec<u64>) {
         out.clear();
-        let word = |index: usize| self.words.get(index).copied().unwrap_or(0);
         for at in (start..start + len).step_by(64) {
-            let low = word(at / 64) >> (at % 64);
-            let high = if at % 64 == 0 { 0 } else { word(at / 64 + 1) << (64 - at % 64) };
             let left = (start + len - at).min(64);
-            out.push(!(low | high) & (u64::MAX >> (64 - left)));
+            out.push(!word_at(&self.words, at) & (u64::MAX >> (64 - left)));
         }
     }
 }
@@ -176,10 +174,10 @@ impl NarrowColumn {
         let old = std::mem::replace(&mut self.deltas, AllDeltas::D8(Vec::new()));
         let mut new = empty(to.width, for_deltas!(AllDeltas, &old, v => v.len(), v => v.len()));
         for_deltas!(AllDeltas, &mut new, new => for_deltas!(AllDeltas, old,
-            old => move_all(&old, new, |delta| Delta::cut(low64(shift).wrapping_add(delta.widen()))),
-            old => move_all(&old, new, |value| Delta::cut(low64(value.wrapping_sub(to.base))))),
+            old => move_all(&old, new, |delta| cut(low64(shift).wrapping_add(widen(delta)))),
+            old => move_all(&old, new, |value| cut(low64(value.wrapping_sub(to.base))))),
         new => for_deltas!(AllDeltas, old,
-            old => move_all(&old, new, |delta| from.base + i128::from(delta.widen())),
+            old => move_all(&old, new, |delta| from.base.wrapping_add(i128::from(widen(delta)))),
             old => *new = old));
         self.deltas = new;
     }
@@ -203,7 +201,7 @@ impl NarrowColumn {
             let values = bits::<T>(source);
             let base = T::from_low_bits(base);
             for_deltas!(AllDeltas, &mut self.deltas,
-                all => extend(all, values, takes, |value| Delta::cut(value.delta64(base))),
+                all => extend(all, values, takes, |value| cut(value.delta64(base))),
                 all => extend(all, values, takes, T::to_i128));
         });
     }
@@ -252,7 +250,7 @@ impl NarrowColumn {
     }
 }
 
-fn put<N: Delta>(
+fn put<N: Word>(
     encoder: &mut BlockEncoder,
     native: Native,
     base: i128,
@@ -260,7 +258,7 @@ fn put<N: Delta>(
     missing: Option<&Missing>,
     start: usize,
 ) -> BlockResult<()> {
-    let lift = |delta: N| native.signed(base.wrapping_add(i128::from(delta.widen())));
+    let lift = |delta: N| native.signed(base.wrapping_add(i128::from(widen(delta))));
     let valid = valid_of(missing, start, deltas.len());
     encoder.put_offsets(deltas, lift, &valid, native.bytes(), native.is_float())
 }
@@ -315,10 +313,6 @@ fn move_all<A: Copy, B>(old: &[Vec<A>], new: &mut [Vec<B>], convert: impl Fn(A) 
         new.reserve_exact(old.capacity());
         new.extend(old.iter().map(|value| convert(*value)));
     }
-}
-
-fn low64(value: i128) -> u64 {
-    crate::block::low64(value)
 }
 
 /// Values of a column, floats by their bits.
@@ -398,7 +392,7 @@ pub(super) fn to_array(parts: &[&Narrow], data_type: &DataType, rows: usize) -> 
             let base = T::from_low_bits(part.base);
             for_deltas!(Deltas, &part.deltas,
                 deltas => crate::block::vectorized(|| {
-                    values.extend(deltas.iter().map(|delta| base.add64(delta.widen())));
+                    values.extend(deltas.iter().map(|delta| base.add64(widen(*delta))));
                 }),
                 all => values.extend(all.iter().map(|value| T::from_low_bits(*value))));
         }

@@ -25,43 +25,16 @@ pub(super) enum Native {
 /// Runs `$body` with `$T` as the integer type of `$native`.
 macro_rules! for_native {
     ($native:expr, $T:ident => $body:expr) => {
+        for_native!(@arms $native, $T => $body,
+            I8: i8, I16: i16, I32: i32, I64: i64, I128: i128,
+            U8: u8, U16 | F16: u16, U32 | F32: u32, U64 | F64: u64)
+    };
+    (@arms $native:expr, $T:ident => $body:expr, $($($variant:ident)|+: $type:ty),*) => {
         match $native {
-            Native::I8 => {
-                type $T = i8;
+            $($(Native::$variant)|+ => {
+                type $T = $type;
                 $body
-            }
-            Native::I16 => {
-                type $T = i16;
-                $body
-            }
-            Native::I32 => {
-                type $T = i32;
-                $body
-            }
-            Native::I64 => {
-                type $T = i64;
-                $body
-            }
-            Native::I128 => {
-                type $T = i128;
-                $body
-            }
-            Native::U8 => {
-                type $T = u8;
-                $body
-            }
-            Native::U16 | Native::F16 => {
-                type $T = u16;
-                $body
-            }
-            Native::U32 | Native::F32 => {
-                type $T = u32;
-                $body
-            }
-            Native::U64 | Native::F64 => {
-                type $T = u64;
-                $body
-            }
+            })*
         }
     };
 }
@@ -120,8 +93,12 @@ impl Native {
 /// An integer type of up to 128 bits.
 pub(super) trait Int: Word {
     fn to_i128(self) -> i128;
+
     /// The low bits of `value`.
-    fn from_low_bits(value: i128) -> Self;
+    #[inline(always)]
+    fn from_low_bits(value: i128) -> Self {
+        Self::default().add128(value.cast_unsigned())
+    }
 }
 
 macro_rules! int {
@@ -133,48 +110,20 @@ macro_rules! int {
             fn to_i128(self) -> i128 {
                 self as i128
             }
-
-            #[inline(always)]
-            #[expect(clippy::allow_attributes, reason = "one type needs no cast")]
-            #[allow(
-                clippy::unnecessary_cast, clippy::cast_possible_truncation, clippy::cast_sign_loss,
-                reason = "takes the low bits"
-            )]
-            fn from_low_bits(value: i128) -> Self {
-                value as $t
-            }
         }
     )*};
 }
 
 int!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
-/// An unsigned type that holds offsets from a base.
-pub(super) trait Delta: Word {
-    /// The low bits of `delta`.
-    fn cut(delta: u64) -> Self;
-    fn widen(self) -> u64;
+/// The low bits of an offset.
+#[inline(always)]
+pub(super) fn cut<N: Word>(delta: u64) -> N {
+    N::default().add64(delta)
 }
 
-macro_rules! delta {
-    ($($t:ty),*) => {$(
-        impl Delta for $t {
-            #[inline(always)]
-            #[expect(clippy::allow_attributes, reason = "one type needs no cast")]
-            #[allow(
-                clippy::unnecessary_cast, clippy::cast_possible_truncation,
-                reason = "takes the low bits"
-            )]
-            fn cut(delta: u64) -> Self {
-                delta as $t
-            }
-
-            #[inline(always)]
-            fn widen(self) -> u64 {
-                u64::from(self)
-            }
-        }
-    )*};
+/// An offset that [`cut`] made.
+#[inline(always)]
+pub(super) fn widen<N: Word>(delta: N) -> u64 {
+    delta.delta64(N::default())
 }
-
-delta!(u8, u16, u32, u64);

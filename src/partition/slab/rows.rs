@@ -28,6 +28,7 @@ pub(crate) struct SlabSource<'a> {
     pub(super) ranges: Vec<Option<(i128, i128)>>,
     /// Rows that are null, by column and by group of partitions.
     pub(super) nulls: Vec<Vec<Vec<u32>>>,
+    most_value_bytes: usize,
 }
 
 impl<'a> SlabSource<'a> {
@@ -38,6 +39,15 @@ impl<'a> SlabSource<'a> {
             let native = Native::of(column.array.data_type())?;
             range_of(native, column, source.rows())
         };
+        let value_bytes = |column: &SourceColumn| match column.data.data_type() {
+            DataType::Utf8View | DataType::BinaryView => {
+                Column::new(column.data.data_type()).growth(column, source.all_rows())
+            }
+            other if Column::new(other).carries_validity() => {
+                column.data.get_slice_memory_size().unwrap_or(usize::MAX)
+            }
+            _ => column.data.buffers().get(1).map_or(0, Buffer::len),
+        };
         let nulls = |column: &SourceColumn| match column.data.nulls() {
             Some(nulls) if nulls.null_count() > 0 => null_rows(nulls, grouped, group),
             _ => Vec::new(),
@@ -47,18 +57,13 @@ impl<'a> SlabSource<'a> {
             grouped,
             ranges: columns().map(range).collect(),
             nulls: columns().map(nulls).collect(),
+            most_value_bytes: columns().map(value_bytes).fold(0, usize::saturating_add),
         }
     }
 
     /// Bytes of values of variable length in all rows, or more where a batch is part of a larger one.
     pub(crate) fn most_value_bytes(&self) -> usize {
-        let bytes = |column: &SourceColumn| match column.data.data_type() {
-            DataType::Utf8View | DataType::BinaryView => {
-                Column::new(column.data.data_type()).growth(column, self.source.all_rows())
-            }
-            _ => column.data.buffers().get(1).map_or(0, Buffer::len),
-        };
-        self.source.columns.iter().map(bytes).fold(0, usize::saturating_add)
+        self.most_value_bytes
     }
 
     /// Bytes of values of variable length in `rows`.

@@ -222,6 +222,11 @@ proptest! {
         let (schema, batches) = random_batches(&mut rng, &types, partitions, batches);
         let mut partitioner =
             BlockPartitioner::try_new(Arc::clone(&schema), partitions, Codec::Lz4, full).unwrap();
+        let small = rng.chance(50);
+        if small {
+            partitioner.set_most_value_bytes(1 + rng.below(2000));
+        }
+        let before = partitioner.held_bytes();
         let mut decoder =
             BlockDecoder::try_new(Arc::clone(&schema), DecodeLimits::default()).unwrap();
         let mut out = vec![Vec::new(); partitions];
@@ -235,6 +240,8 @@ proptest! {
             partitioner.push(batch, ids, &mut keep).unwrap();
         }
         partitioner.finish(&mut keep).unwrap();
+        let scratch = partitioner.scratch_bytes();
+        prop_assert!(partitioner.held_bytes() - scratch <= before, "staged rows are gone");
         let found: Vec<RecordBatch> =
             out.iter().map(|batches| concat_batches(&schema, batches).unwrap()).collect();
         same(&found, &expected(&schema, &batches, partitions));
@@ -301,6 +308,46 @@ fn extremes_of_all_widths_survive() {
         decimals(vec![Some(i128::MIN), Some(i128::MAX), None, Some(0)]),
         decimals(vec![Some(3); 4]),
     ]);
+    check(&[decimals(vec![Some(i128::MAX), None]), decimals(vec![Some(0), Some(i128::MIN)])]);
+}
+
+#[test]
+fn a_block_has_no_more_values_than_fit() {
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..100).map(|row| format!("{row:0>40}"))));
+    let batch = one_column(texts);
+    for distinct_rows in [1, 100] {
+        let batch = batch.slice(0, distinct_rows);
+        let mut partitioner =
+            BlockPartitioner::try_new(batch.schema(), 1, Codec::None, 1000).unwrap();
+        partitioner.set_most_value_bytes(400);
+        let mut rows = Vec::new();
+        for _ in 0..100 / distinct_rows {
+            let ids = vec![0; distinct_rows];
+            let mut keep = |_: usize, _: &[u8], info: BlockInfo| {
+                rows.push(info.rows);
+                Ok(())
+            };
+            partitioner.push(&batch, &ids, &mut keep).unwrap();
+        }
+        partitioner
+            .finish(|_, _, info| {
+                rows.push(info.rows);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(rows.iter().sum::<u32>(), 100);
+        assert!(rows.iter().all(|rows| *rows <= 20), "{rows:?}");
+    }
+}
+
+#[test]
+fn nulls_in_a_required_column_are_refused_when_they_come() {
+    let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, false)]));
+    let batch = one_column(Arc::new(Int64Array::from(vec![Some(1), None])));
+    let mut partitioner = BlockPartitioner::try_new(schema, 2, Codec::Lz4, 10).unwrap();
+    let error = partitioner.push(&batch, &[0, 1], |_, _, _| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("column 'c'") && error.contains("nulls"), "{error}");
 }
 
 #[test]

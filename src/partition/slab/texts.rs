@@ -18,6 +18,9 @@ const MOST_VALUES: usize = 1 << 16;
 /// Most bytes of values that are kept.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Slots that may be looked at in vain before that counts against the rows.
+const MOST_MISSES: usize = 1024;
+
 /// Rows after which the number of values is judged.
 const JUDGED_ROWS: usize = 1024;
 
@@ -28,7 +31,8 @@ pub(super) struct Texts {
     interner: Interner,
     rows: usize,
     open: bool,
-    /// By partition, as the next two.
+    /// Bytes of the values that are numbered, by partition as the next three.
+    bytes: Vec<usize>,
     ids: Vec<Vec<u16>>,
     missing: Vec<Missing>,
     plain: Vec<StageColumn>,
@@ -45,6 +49,7 @@ impl Texts {
             interner: Interner::default(),
             rows: 0,
             open: true,
+            bytes: vec![0; partitions],
             ids: vec![Vec::new(); partitions],
             missing: vec![Missing::default(); partitions],
             plain: (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
@@ -52,11 +57,17 @@ impl Texts {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        let plain = |column: &StageColumn| column.column.value_capacity();
+        let plain = |column: &StageColumn| column.column.variable_bytes();
         self.interner.held_bytes()
             + self.ids.iter().map(|ids| 2 * ids.capacity()).sum::<usize>()
             + self.missing.iter().map(Missing::held_bytes).sum::<usize>()
             + self.plain.iter().map(plain).sum::<usize>()
+    }
+
+    /// Bytes of the values of `partition`.
+    pub(super) fn value_bytes(&self, partition: usize) -> usize {
+        let plain = self.plain.get(partition).map_or(0, |column| column.column.value_bytes());
+        plain + self.bytes.get(partition).copied().unwrap_or(0)
     }
 
     /// Appends the values of `takes`. `parts` says what their partitions have so far.
@@ -143,25 +154,32 @@ impl Texts {
         };
         let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut numbered = 0;
+        let mut bytes = 0;
         for row in rows {
             if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 missing.set(ids.len());
                 ids.push(0);
             } else {
-                let id = self.interner.id_of(value(row));
-                let Ok(id) = u16::try_from(id) else {
+                let value = value(row);
+                // Values made to collide cost no more than they do without numbers.
+                let collide = self.interner.misses() > 8 * (self.rows + numbered) + MOST_MISSES;
+                if collide || self.interner.bytes() + value.len() > MOST_BYTES {
+                    self.open = false;
+                    break;
+                }
+                let Ok(id) = u16::try_from(self.interner.id_of(value)) else {
                     self.open = false;
                     break;
                 };
+                bytes += value.len();
                 ids.push(id);
             }
             numbered += 1;
         }
+        self.bytes.get_mut(partition).into_iter().for_each(|sum| *sum += bytes);
         self.rows += numbered;
         let repeats = self.interner.len() <= self.rows / 2 || self.rows < JUDGED_ROWS;
-        let small = self.interner.len() < MOST_VALUES && self.interner.held_bytes() < MOST_BYTES;
-        // Values made to collide cost no more than they do without numbers.
-        self.open &= repeats && small && self.interner.misses() <= 8 * self.rows;
+        self.open &= repeats && self.interner.len() < MOST_VALUES;
         numbered
     }
 
@@ -193,6 +211,7 @@ impl Texts {
             }
         }
         self.ids.get_mut(partition).into_iter().for_each(Vec::clear);
+        self.bytes.get_mut(partition).into_iter().for_each(|sum| *sum = 0);
         Ok(())
     }
 
