@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,
 
-    /// Write a page with charts of the runs; of those in --results alone, without --sweep
+    /// Write a page with charts of the runs (with --runs, of those of median time); of those in --results alone, without --sweep
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
 
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     pub(crate) timeline: Option<String>,
 
     /// Write a list of the queries with their joins, exchanges and shuffled bytes, as Markdown
-    #[arg(long, value_name = "FILE.md", conflicts_with_all = ["sweep", "report"])]
+    #[arg(long, value_name = "FILE.md", conflicts_with_all = ["sweep", "report", "json", "runs"])]
     pub(crate) list: Option<PathBuf>,
 
     /// One run, described as JSON: what the job starts its child processes with
@@ -123,6 +123,9 @@ impl Args {
         }
         if self.sweep.is_empty() && self.results.is_some() && self.report.is_none() {
             return Err("--results: the file is for a --sweep or a --report".to_owned());
+        }
+        if self.timeline.is_some() && self.sweep.is_empty() && self.report.is_none() {
+            return Err("--timeline: the query is drawn in a --report".to_owned());
         }
         let Some(answers) = &self.verify else { return Ok(()) };
         if self.scale != 1.0 {

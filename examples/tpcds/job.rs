@@ -33,19 +33,20 @@ impl<'a> Job<'a> {
     ///
     /// Fails when something cannot be written.
     pub(crate) fn new(args: &'a Args, work: &Path, queries: &[Query]) -> Result<Self> {
+        let wanted = !args.sweep.is_empty() || args.report.is_some();
+        let timeline = if wanted { timeline_query(args, queries)? } else { None };
         for (number, query) in queries.iter().enumerate() {
             if !queries.iter().take(number).any(|other| other.suite == query.suite) {
                 generate::generate(&query.suite.dir(work, args.scale), query.suite, args.scale)?;
             }
         }
-        let wanted = !args.sweep.is_empty() || args.report.is_some();
         Ok(Self {
             args,
             interrupt: Interrupt::listen()?,
             bar: ProgressBar::hidden(),
             work: work.to_owned(),
             scratch: Scratch::new(work)?,
-            timeline: wanted.then(|| timeline_query(args, queries)).flatten(),
+            timeline,
         })
     }
 
@@ -88,7 +89,8 @@ impl<'a> Job<'a> {
     }
 
     fn request(&self, query: &Query, setting: Setting, engine: Engine, run: u32) -> Request {
-        let name = format!("{}-{engine}-{run}", query.file_name());
+        let setting_name = setting.to_string().replace(' ', "-");
+        let name = format!("{}-{engine}-{setting_name}-{run}", query.file_name());
         Request {
             sql: query.path.clone(),
             tables: query.suite.dir(&self.work, self.args.scale),
@@ -105,12 +107,14 @@ impl<'a> Job<'a> {
     }
 }
 
-fn timeline_query(args: &Args, queries: &[Query]) -> Option<String> {
+fn timeline_query(args: &Args, queries: &[Query]) -> Result<Option<String>> {
     let named = |name: &str| queries.iter().find(|query| query.name == name);
-    let asked = args.timeline.as_deref().map(crate::queries::full_name);
-    let query = match &asked {
-        Some(name) => named(name),
+    let query = match &args.timeline {
+        Some(asked) => {
+            let query = named(&crate::queries::full_name(asked));
+            Some(query.ok_or_else(|| format!("--timeline: {asked} is none of the queries"))?)
+        }
         None => named(TIMELINE_QUERY).or_else(|| queries.first()),
     };
-    query.map(|query| query.name.clone())
+    Ok(query.map(|query| query.name.clone()))
 }

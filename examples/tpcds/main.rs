@@ -132,7 +132,7 @@ fn table(args: &Args, work: &Path, queries: &[Query]) -> Result<ExitCode> {
     job.bar.finish_and_clear();
     print!("\n{}", report::summary(&records));
     if let Some(page) = args.report.as_ref().filter(|_| !cells.is_empty()) {
-        html::write(page, &Run::new(args)?, &cells)?;
+        html::write(page, &Run::new(args)?, &results::medians(cells))?;
     }
     if job.interrupt.is_set() {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));

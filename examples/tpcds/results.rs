@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::Result;
 use crate::args::{Args, Engine, JoinKind, MemoryLimit, PoolKind, Setting};
 use crate::judge::Judged;
-use crate::protocol::Outcome;
+use crate::protocol::{Outcome, Status};
 use crate::queries::Query;
 
 /// What makes results comparable.
@@ -156,9 +156,13 @@ impl Results {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
         }
-        let is_new = fs::metadata(path).map_or(true, |file| file.len() == 0);
-        let (run, cells) = if is_new { (run, Vec::new()) } else { Self::resume(path, &run)? };
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+        // A run that was killed may have left a part of a line.
+        let bytes = fs::read(path).map_err(failed)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let is_new = whole == 0 && could_be_run(&bytes);
+        let (run, cells) = if is_new { (run, Vec::new()) } else { Self::resume(path, &run)? };
+        file.set_len(u64::try_from(whole)?).map_err(failed)?;
         let mut results = Self { path: path.to_owned(), file, run, cells };
         if is_new {
             let line = serde_json::to_string(&results.run)? + "\n";
@@ -173,10 +177,6 @@ impl Results {
             let error = "holds a run of other settings or of another build; name another file";
             return Err(format!("{}: {error}", path.display()).into());
         }
-        // A run that was killed may have left a part of a line.
-        let bytes = fs::read(path)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        OpenOptions::new().write(true).open(path)?.set_len(u64::try_from(whole)?)?;
         Ok((found, cells))
     }
 
@@ -209,7 +209,7 @@ impl Results {
             lines.push('\n');
         }
         self.write(&lines)?;
-        self.cells.extend(cells);
+        self.cells = last_of_equal(self.cells.drain(..).chain(cells));
         Ok(())
     }
 
@@ -226,22 +226,54 @@ impl Results {
 /// Fails when the file cannot be read or is no such file.
 pub(crate) fn read(path: &Path) -> Result<(Run, Vec<Cell>)> {
     let place = |line: usize, error: String| format!("{}: line {line}: {error}", path.display());
-    let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let mut lines = text.split_inclusive('\n').enumerate();
-    let first = lines.next().map_or("", |(_, line)| line);
-    let run = serde_json::from_str(first).map_err(|e| place(1, e.to_string()))?;
+    let bytes = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
+    let first = lines.next().map_or(&[][..], |(_, line)| line);
+    let run = serde_json::from_slice(first).map_err(|e| place(1, e.to_string()))?;
+    let cells = lines.filter(|(_, line)| line.ends_with(b"\n")).map(|(number, line)| {
+        serde_json::from_slice(line).map_err(|e| place(number + 1, e.to_string()))
+    });
+    Ok((run, last_of_equal(cells.collect::<std::result::Result<Vec<_>, _>>()?)))
+}
+
+/// Whether these are the first bytes of a run's line, or none.
+fn could_be_run(bytes: &[u8]) -> bool {
+    let start = b"{\"settings\":";
+    let len = bytes.len().min(start.len());
+    bytes.get(..len) == start.get(..len)
+}
+
+/// The cells that count, in the order in which their first ones came.
+fn last_of_equal(all: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     let mut places = HashMap::new();
-    for (number, line) in lines.filter(|(_, line)| line.ends_with('\n')) {
-        let cell: Cell =
-            serde_json::from_str(line).map_err(|e| place(number + 1, e.to_string()))?;
+    for cell in all {
         let index = *places.entry(cell.key()).or_insert(cells.len());
         match cells.get_mut(index) {
             Some(older) => *older = cell,
             None => cells.push(cell),
         }
     }
-    Ok((run, cells))
+    cells
+}
+
+/// One cell for each query, setting and engine: one that did not end well, or the one of median time.
+pub(crate) fn medians(cells: Vec<Cell>) -> Vec<Cell> {
+    let mut groups: Vec<Vec<Cell>> = Vec::new();
+    let mut places = HashMap::new();
+    for cell in cells {
+        let index = *places.entry(cell.key()).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    let median = |mut group: Vec<Cell>| {
+        group.sort_by(|one, other| one.outcome.seconds.total_cmp(&other.outcome.seconds));
+        let bad = group.iter().position(|cell| cell.outcome.status != Status::Ok);
+        group.swap_remove(bad.unwrap_or(group.len() / 2))
+    };
+    groups.into_iter().map(median).collect()
 }
 
 #[cfg(test)]
@@ -249,7 +281,6 @@ pub(crate) mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::protocol::Status;
     use crate::suite::Suite;
 
     fn cell(query: &Query, engine: Engine, seconds: f64) -> Cell {
@@ -302,8 +333,41 @@ pub(crate) mod tests {
         assert!(bench.has(&results) && results.cells.len() == 2);
         results.append(vec![cell(&bench.query, Engine::Ifile, 3.0)]).unwrap();
         let (_, cells) = read(&bench.path()).unwrap();
-        let seconds: Vec<f64> = cells.iter().map(|cell| cell.outcome.seconds).collect();
-        assert_eq!(seconds, [1.0, 3.0]);
+        for cells in [&cells, &results.cells] {
+            let seconds: Vec<f64> = cells.iter().map(|cell| cell.outcome.seconds).collect();
+            assert_eq!(seconds, [1.0, 3.0]);
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_killed_in_its_first_line_begins_again() {
+        let bench = Bench::new();
+        bench.open().unwrap();
+        let path = bench.path();
+        let line = fs::read(&path).unwrap();
+        for len in [0, 5, line.len() - 1] {
+            fs::write(&path, &line[..len]).unwrap();
+            assert_eq!(bench.open().unwrap().cells.len(), 0);
+            assert_eq!(read(&path).unwrap().0.settings, bench.run.settings, "{len} bytes");
+        }
+        // In the middle of a letter of more than one byte.
+        let mut results = bench.open().unwrap();
+        results.append(vec![cell(&bench.query, Engine::Stock, 1.0)]).unwrap();
+        results.file.write_all(b"{\"query\":\"\xc3").unwrap();
+        assert_eq!(bench.open().unwrap().cells.len(), 1);
+    }
+
+    #[test]
+    fn of_several_runs_a_bad_one_counts_or_that_of_median_time() {
+        let bench = Bench::new();
+        let times = |times: &[f64]| -> Vec<Cell> {
+            times.iter().map(|time| cell(&bench.query, Engine::Stock, *time)).collect()
+        };
+        assert_eq!(medians(times(&[5.0, 1.0, 3.0]))[0].outcome.seconds, 3.0);
+        let mut cells = times(&[5.0, 1.0, 3.0]);
+        cells[0].outcome.status = Status::Wrong;
+        let found = medians(cells);
+        assert_eq!((found.len(), found[0].outcome.status), (1, Status::Wrong));
     }
 
     #[test]

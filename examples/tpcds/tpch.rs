@@ -47,7 +47,7 @@ tables! {
     "region" => RegionArrow(RegionGenerator),
 }
 
-/// How many parts `table` is made in: the generators of its last two would repeat all rows in each.
+/// How many parts `table` is made in: nation and region have no parts, supplier is small.
 pub(crate) fn parts(table: &str) -> i32 {
     if matches!(table, "nation" | "region" | "supplier") { 1 } else { 64 }
 }

@@ -108,6 +108,7 @@ mod encode;
 mod error;
 mod external;
 mod header;
+mod interner;
 mod sample;
 mod simd;
 mod sink;
@@ -126,8 +127,8 @@ pub use header::{BlockHeader, HEADER_LEN};
 pub use sizes::logical_bytes;
 pub use types::{schema_fingerprint, why_not};
 
+pub(crate) use interner::{Interner, Keyed, OffsetValues, ViewValues};
 pub(crate) use simd::vectorized;
-pub(crate) use table::Interner;
 pub(crate) use word::{Word, low64};
 
 #[cfg(test)]

@@ -35,95 +35,7 @@ struct Key {
 }
 
 /// Values up to this length are equal if their keys are.
-const SHORT: usize = 16;
-
-/// Distinct byte strings of a column, numbered as they come and kept from batch to batch.
-#[derive(Debug, Default)]
-pub(crate) struct Interner {
-    /// Id plus one of the value that hashes here; 0 if none does.
-    slots: Vec<u32>,
-    keys: Vec<Key>,
-    /// Where the bytes of each value end.
-    ends: Vec<usize>,
-    bytes: Vec<u8>,
-    misses: usize,
-}
-
-/// Slots that an interner starts with.
-const FIRST_SLOTS: usize = 1024;
-
-impl Interner {
-    /// Number of values.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Bytes of the values.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Slots that were looked at in vain.
-    pub(crate) fn misses(&self) -> usize {
-        self.misses
-    }
-
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.slots.capacity() * 4
-            + self.keys.capacity() * size_of::<Key>()
-            + self.ends.capacity() * size_of::<usize>()
-            + self.bytes.capacity()
-    }
-
-    /// Value `id`; empty if there is none.
-    #[inline]
-    pub(crate) fn value(&self, id: usize) -> &[u8] {
-        let start = id.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
-        let end = self.ends.get(id).copied().unwrap_or(0);
-        self.bytes.get(start.unwrap_or(0)..end).unwrap_or(&[])
-    }
-
-    /// The number of `value`, which is a new one where it was not there.
-    #[inline]
-    pub(crate) fn id_of(&mut self, value: &[u8]) -> usize {
-        if self.keys.len() * 2 >= self.slots.len() {
-            self.grow();
-        }
-        let key = Key::of(value);
-        let mask = self.slots.len() - 1;
-        let mut at = key.slot() & mask;
-        loop {
-            let Some(slot) = self.slots.get(at) else { return 0 };
-            let Some(id) = slot.checked_sub(1) else { break };
-            if self.keys.get(index(id)) == Some(&key)
-                && (value.len() <= SHORT || self.value(index(id)) == value)
-            {
-                return index(id);
-            }
-            self.misses += 1;
-            at = (at + 1) & mask;
-        }
-        self.insert(at, key, value)
-    }
-
-    fn insert(&mut self, at: usize, key: Key, value: &[u8]) -> usize {
-        let id = self.keys.len();
-        if let Some(slot) = self.slots.get_mut(at) {
-            *slot = u32::try_from(id + 1).unwrap_or(u32::MAX);
-        }
-        self.keys.push(key);
-        self.bytes.extend_from_slice(value);
-        self.ends.push(self.bytes.len());
-        id
-    }
-
-    fn grow(&mut self) {
-        let len = (self.slots.len() * 4).max(FIRST_SLOTS);
-        self.slots.clear();
-        self.slots.resize(len, 0);
-        place_all(&mut self.slots, self.keys.iter().copied());
-    }
-}
+pub(crate) const SHORT: usize = 16;
 
 /// Puts the ids of `keys` into empty `slots`.
 fn place_all(slots: &mut [u32], keys: impl Iterator<Item = Key>) {
@@ -285,7 +197,7 @@ impl Key {
 }
 
 /// Two hashes of a value of more than eight bytes; only compared with themselves, never stored.
-fn hash_long(value: &[u8]) -> (u64, u64) {
+pub(crate) fn hash_long(value: &[u8]) -> (u64, u64) {
     let (words, _) = value.as_chunks::<8>();
     let last = value.last_chunk::<8>().map_or(0, |last| u64::from_le_bytes(*last));
     let mut low = M[2];
@@ -301,7 +213,7 @@ fn hash_long(value: &[u8]) -> (u64, u64) {
 /// Both halves of the product, folded into one.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the two halves of the product")]
-fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

@@ -150,7 +150,10 @@ impl BlockPartitioner {
             Take { partition, rows: Rows::Index(rows), place: grouped.start(index) }
         });
         let mut left: Vec<Take<'_>> = runs.collect();
-        let source = SlabSource::new(&source, Some(&grouped), usize::MAX);
+        let mut source = SlabSource::new(&source, Some(&grouped), usize::MAX);
+        if let Staged::Slabs(slabs) = &mut self.staged {
+            slabs.number(&mut source);
+        }
         let Self { staged, encoder, out, block_rows, most_value_bytes, .. } = self;
         let mut writer = Writer { encoder, out, emit: &mut emit };
         let mut takes = Vec::with_capacity(left.len());

@@ -82,11 +82,15 @@ async fn merged(
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_of_a_batch_reach_its_byte_limit(#[values(1 << 30, 1)] pool_bytes: usize) {
+async fn rows_of_a_batch_reach_its_byte_limit(
+    #[values(1 << 30, 1)] pool_bytes: usize,
+    // Above, each output stages Arrow rows; from there on they are narrowed.
+    #[values(4, 3)] narrow_outputs: usize,
+) {
     let list = cut(0, ROWS, 5000);
     let input = memory_plan(std::slice::from_ref(&list), &list[0].schema());
     let partitioning = hash(&input, "k", 3);
-    let options = IFileOptions { batch_bytes: 64 << 10, ..IFileOptions::default() };
+    let options = IFileOptions { batch_bytes: 64 << 10, narrow_outputs, ..IFileOptions::default() };
     let plan = exchange(input, partitioning, options);
     let runtime = greedy_runtime(pool_bytes);
     let parts = drain_in_turn(&plan, &context(&runtime, 100_000)).await.unwrap();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::args::Engine;
 
-use super::svg::{Escaped, Scale, WIDTH, chart, number};
+use super::svg::{Escaped, Scale, WIDTH, chart, label_room, number};
 
 const ROW: f64 = 28.0;
 const BAR: f64 = 10.0;
@@ -49,8 +49,7 @@ pub(crate) fn draw(id: &str, title: &str, unit: &str, rows: &[Row]) -> Option<St
     if largest <= 0.0 {
         return None;
     }
-    let longest = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
-    let left = 12.0 + 6.6 * f64::from(u32::try_from(longest).unwrap_or(0));
+    let left = label_room(rows.iter().map(|row| row.label.as_str()));
     let scale = Scale::new(largest, 4.0, left, WIDTH - VALUE);
     let mut y = TOP;
     let mut body = String::new();

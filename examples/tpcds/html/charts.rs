@@ -8,7 +8,7 @@ use crate::results::Cell;
 use crate::tally::{Pair, Sums, Tally, is_ok, pairs, sums};
 
 use super::bars::{self, Bar, Row};
-use super::svg::{Escaped, byte_unit};
+use super::svg::{Escaped, byte_unit, float};
 use super::trace::{self, Trace};
 use super::{heat, table};
 
@@ -76,11 +76,6 @@ pub(crate) fn by_setting(cells: &[Cell], settings: &[Setting]) -> String {
     }
     text.push_str("</div></section>\n");
     text
-}
-
-#[expect(clippy::cast_precision_loss, reason = "drawn to a tenth of a pixel")]
-fn float(value: u64) -> f64 {
-    value as f64
 }
 
 /// Bytes in the unit that fits the largest.

@@ -7,7 +7,7 @@ use crate::args::Setting;
 use crate::protocol::Status;
 use crate::tally::{Pair, is_ok};
 
-use super::svg::{Escaped, WIDTH, chart, number};
+use super::svg::{Escaped, WIDTH, chart, label_room, number};
 
 const ROW: f64 = 17.0;
 const TOP: f64 = 66.0;
@@ -43,7 +43,7 @@ pub(crate) fn draw(pairs: &[Pair<'_>], settings: &[Setting]) -> Vec<String> {
     let cells: HashMap<_, _> =
         pairs.iter().map(|pair| ((pair.stock.query.as_str(), pair.setting()), pair)).collect();
     // One left edge for all, so that their columns are of one width.
-    let left = left(&queries);
+    let left = label_room(queries.iter().copied());
     let columns = columns(left, settings);
     let map = |(number, part): (usize, &[&str])| {
         let mut body = header(&columns);
@@ -69,11 +69,6 @@ pub(crate) fn draw(pairs: &[Pair<'_>], settings: &[Setting]) -> Vec<String> {
         chart(&format!("heat-{number}"), &title, y + 4.0, &body)
     };
     queries.chunks(ROWS).enumerate().map(map).collect()
-}
-
-fn left(queries: &[&str]) -> f64 {
-    let longest = queries.iter().map(|query| query.chars().count()).max().unwrap_or(0);
-    12.0 + 6.6 * f64::from(u32::try_from(longest).unwrap_or(0))
 }
 
 struct Column {

@@ -32,6 +32,18 @@ pub(crate) fn chart(id: &str, title: &str, height: f64, body: &str) -> String {
     )
 }
 
+/// Room that labels at the left of a chart take.
+pub(crate) fn label_room<'a>(labels: impl IntoIterator<Item = &'a str>) -> f64 {
+    let longest = labels.into_iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    12.0 + 6.6 * f64::from(u32::try_from(longest).unwrap_or(0))
+}
+
+/// A count as it is drawn.
+#[expect(clippy::cast_precision_loss, reason = "drawn with three digits")]
+pub(crate) fn float(value: u64) -> f64 {
+    value as f64
+}
+
 /// A number with about three digits.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();

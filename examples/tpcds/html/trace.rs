@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::args::Engine;
 use crate::timeline::Point;
 
-use super::svg::{Escaped, Scale, WIDTH, byte_unit, chart};
+use super::svg::{Escaped, Scale, WIDTH, byte_unit, chart, float};
 
 const LEFT: f64 = 46.0;
 const TOP: f64 = 48.0;
@@ -17,11 +17,6 @@ pub(crate) struct Trace<'a> {
     pub(crate) stock: &'a [Point],
     pub(crate) ifile: &'a [Point],
     pub(crate) limit_bytes: Option<u64>,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "drawn to a tenth of a pixel")]
-fn float(value: u64) -> f64 {
-    value as f64
 }
 
 /// Draws memory, scratch and rows; a chart without any line is left out.

@@ -5,8 +5,10 @@ use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
 
 use super::parts::{Part, within};
 use super::{BlockError, BlockResult, Body};
+use crate::block::interner::Interner;
 use crate::block::sink::{Validity, is_valid};
-use crate::block::table::{ByteRows, Interner};
+use crate::block::table::ByteRows;
+use crate::block::word::Word;
 use crate::block::{sizes, tags, word};
 
 /// Rows below which a dictionary is not looked for.
@@ -213,9 +215,9 @@ impl Body {
     }
 
     /// A column of values that are numbered already: row `i` has value `ids[i]` of `interner`.
-    pub(super) fn interned(
+    pub(super) fn interned<N: Word>(
         &mut self,
-        ids: &[u16],
+        ids: &[N],
         interner: &Interner,
         inline: usize,
         validity: Validity<'_>,
@@ -227,32 +229,29 @@ impl Body {
         }
         let mask = validity.mask();
         let mut used = std::mem::take(&mut self.used);
-        used.number(ids, interner.len(), mask);
-        let value = |id: &u16| interner.value(usize::from(*id));
-        let fit = |len: usize| super::fit(len, u32::MAX as usize, "bytes of a value");
-        let lens: Vec<u32> =
-            used.values.iter().map(|id| fit(value(id).len())).collect::<BlockResult<_>>()?;
-        let valid_rows = || (0..rows).filter(|row| is_valid(mask, *row));
-        let len_of = |row: usize| {
-            let id = used.ids.get(row).and_then(|id| usize::try_from(*id).ok());
-            id.and_then(|id| lens.get(id)).copied().unwrap_or(0)
-        };
-        let row_lens: Vec<u32> =
-            (0..rows).map(|row| if is_valid(mask, row) { len_of(row) } else { 0 }).collect();
-        let total = row_lens.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).sum();
-        let dictionary = Dictionary { ids: &used.ids, lens: &lens, inline, total };
+        used.number(ids, interner, mask);
+        let Used { ids, values, lens, total, .. } = &used;
+        let value = |id: &u32| interner.value(usize::try_from(*id).unwrap_or(usize::MAX));
+        let dictionary = Dictionary { ids, lens, inline, total: *total };
         let taken = rows >= MIN_DICT_ROWS
             && self.dictionary_of_bytes(&dictionary, validity, |out| {
-                used.values.iter().for_each(|id| out.extend_from_slice(value(id)));
+                values.iter().for_each(|id| out.extend_from_slice(value(id)));
             });
         if !taken {
-            self.sink.charge(total);
+            let number = |row: usize| ids.get(row).and_then(|id| usize::try_from(*id).ok());
+            let valid = |row: &usize| is_valid(mask, *row);
+            let len_of = |row| number(row).filter(|_| valid(&row)).and_then(|id| lens.get(id));
+            let mut row_lens = std::mem::take(&mut self.lens);
+            row_lens.clear();
+            row_lens.extend((0..rows).map(|row| len_of(row).copied().unwrap_or(0)));
+            self.sink.charge(*total);
             self.sink.put_tag(tags::BYTES, validity, rows);
             self.sink.put_words(&row_lens, None);
-            self.sink.put_bytes(total, |out| {
-                let ids = valid_rows().filter_map(|row| ids.get(row));
+            self.sink.put_bytes(*total, |out| {
+                let ids = (0..rows).filter(valid).filter_map(|row| values.get(number(row)?));
                 ids.for_each(|id| out.extend_from_slice(value(id)));
             });
+            self.lens = row_lens;
         }
         self.used = used;
         Ok(())
@@ -273,36 +272,48 @@ struct Dictionary<'a> {
 pub(super) struct Used {
     /// Number in the block plus one, by number of the value; 0 where it is not used.
     numbers: Vec<u32>,
-    /// Numbers of the values that are used.
-    values: Vec<u16>,
+    /// Numbers of the values that are used, and their lengths.
+    values: Vec<u32>,
+    lens: Vec<u32>,
     /// Per row its number in the block; 0 where it has no value.
     ids: Vec<u32>,
+    /// Bytes of the values of all rows.
+    total: usize,
 }
 
 impl Used {
     pub(super) fn held_bytes(&self) -> usize {
-        (self.numbers.capacity() + self.ids.capacity()) * 4 + self.values.capacity() * 2
+        let words = self.numbers.capacity() + self.values.capacity() + self.lens.capacity();
+        (words + self.ids.capacity()) * 4
     }
 
-    fn number(&mut self, ids: &[u16], count: usize, mask: Option<&[u64]>) {
-        for id in self.values.drain(..) {
-            if let Some(number) = self.numbers.get_mut(usize::from(id)) {
-                *number = 0;
-            }
+    fn number<N: Word>(&mut self, ids: &[N], interner: &Interner, mask: Option<&[u64]>) {
+        let Self { numbers, values, lens, ids: out, total } = self;
+        for id in values.drain(..) {
+            let number = usize::try_from(id).ok().and_then(|id| numbers.get_mut(id));
+            number.into_iter().for_each(|number| *number = 0);
         }
-        self.ids.clear();
-        self.numbers.resize(count.max(self.numbers.len()), 0);
+        numbers.resize(interner.len().max(numbers.len()), 0);
+        lens.clear();
+        out.clear();
+        out.reserve(ids.len());
+        *total = 0;
+        let first = N::truncated([0; 32]);
         for (row, &id) in ids.iter().enumerate() {
-            if !is_valid(mask, row) {
-                self.ids.push(0);
+            let id = usize::try_from(id.delta64(first)).unwrap_or(usize::MAX);
+            let Some(number) = numbers.get_mut(id).filter(|_| is_valid(mask, row)) else {
+                out.push(0);
                 continue;
-            }
-            let Some(number) = self.numbers.get_mut(usize::from(id)) else { continue };
+            };
             if *number == 0 {
-                self.values.push(id);
-                *number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+                values.push(u32::try_from(id).unwrap_or(u32::MAX));
+                lens.push(u32::try_from(interner.value(id).len()).unwrap_or(u32::MAX));
+                *number = u32::try_from(values.len()).unwrap_or(u32::MAX);
             }
-            self.ids.push(*number - 1);
+            let number = *number - 1;
+            out.push(number);
+            let len = usize::try_from(number).ok().and_then(|number| lens.get(number));
+            *total += len.map_or(0, |len| usize::try_from(*len).unwrap_or(usize::MAX));
         }
     }
 }

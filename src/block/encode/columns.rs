@@ -7,8 +7,8 @@ use arrow::datatypes::DataType;
 
 use super::parts::Part;
 use super::{BlockEncoder, BlockInfo, BlockResult};
+use crate::block::interner::Interner;
 use crate::block::sink::Validity;
-use crate::block::table::Interner;
 use crate::block::word::Word;
 use crate::block::{bits, sizes};
 
@@ -58,10 +58,10 @@ impl BlockEncoder {
 
     /// A column of strings or binaries that are numbered already: row `i` has value `ids[i]` of
     /// `interner`, where `valid` says that it has one.
-    pub(crate) fn put_interned(
+    pub(crate) fn put_interned<N: Word>(
         &mut self,
         data_type: &DataType,
-        ids: &[u16],
+        ids: &[N],
         interner: &Interner,
         valid: &[u64],
     ) -> BlockResult<()> {

@@ -23,10 +23,10 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 
 use self::finished::SlabColumn;
-use self::narrow::NarrowColumn;
+use self::narrow::{Missing, NarrowColumn};
 use self::native::Native;
 use self::rows::Targets;
-use self::texts::Texts;
+use self::texts::{Numbers, Texts};
 use super::column::Column;
 use super::source::Source;
 use super::stage::StageColumn;
@@ -145,7 +145,7 @@ impl Slabs {
         let per_column = |column: &SlabColumns| match column {
             SlabColumns::Narrow(_) => size_of::<Vec<u64>>() * 2,
             SlabColumns::Plain(_) => size_of::<StageColumn>(),
-            SlabColumns::Texts(_) => size_of::<StageColumn>() + 2 * size_of::<Vec<u16>>(),
+            SlabColumns::Texts(_) => size_of::<StageColumn>() + size_of::<Vec<u64>>() * 2,
         };
         let columns: usize = self.columns.iter().map(per_column).sum();
         self.parts.len() * (columns + size_of::<Part>())
@@ -187,7 +187,7 @@ impl Slabs {
             SlabColumns::Plain(parts) => {
                 parts.first().map_or(0, |part| part.column.fixed_bits() + 1)
             }
-            SlabColumns::Texts(_) => 0,
+            SlabColumns::Texts(texts) => texts.row_bits(ranges.get(index).copied().flatten()),
         };
         self.columns.iter().enumerate().map(bits).sum()
     }
@@ -259,6 +259,30 @@ impl Slabs {
         more
     }
 
+    /// Numbers the values of strings and binaries of `source`, where these are slabs that do so, once
+    /// for all rows of the batch.
+    pub(crate) fn number(&mut self, source: &mut SlabSource<'_>) {
+        source.numbers.resize_with(self.columns.len(), Numbers::default);
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            let (SlabColumns::Texts(texts), Some(from)) =
+                (column, source.source.columns.get(index))
+            else {
+                continue;
+            };
+            let numbers = texts.number(from, source.source.rows());
+            let nulls = source.null_rows(from);
+            if let Some(to) = source.nulls.get_mut(index) {
+                *to = nulls;
+            }
+            if let Some(range) = source.ranges.get_mut(index) {
+                *range = numbers.range;
+            }
+            if let Some(to) = source.numbers.get_mut(index) {
+                *to = numbers;
+            }
+        }
+    }
+
     /// Takes the rows of `takes`, at most one for each partition. Returns the bytes by which it
     /// shrank, where narrower offsets do.
     ///
@@ -286,7 +310,15 @@ impl Slabs {
         let partitions = self.parts.len();
         let taken: usize = takes.iter().map(|take| take.rows.len()).sum();
         let scattered = source.grouped.is_some() && taken * FETCH_PART >= source.source.rows();
-        let targets = Targets::new(source.grouped, takes, &self.parts, self.first);
+        let group = if source.grouped.is_some() { self.group } else { 0 };
+        let nulls = |index: usize| {
+            let rows = source.nulls.get(index).and_then(|groups| groups.get(group));
+            rows.map_or(&[][..], Vec::as_slice)
+        };
+        let any_nulls = (0..self.columns.len()).any(|index| !nulls(index).is_empty());
+        let targets =
+            any_nulls.then(|| Targets::new(source.grouped, takes, &self.parts, self.first));
+        let unnumbered = Numbers::default();
         for (index, column) in self.columns.iter_mut().enumerate() {
             let Some(from) = source.source.columns.get(index) else { continue };
             match column {
@@ -299,17 +331,20 @@ impl Slabs {
                         source.source.fetch(index);
                     }
                     column.append(from, takes);
-                    let group = if source.grouped.is_some() { self.group } else { 0 };
-                    let nulls = source.nulls.get(index).and_then(|groups| groups.get(group));
-                    if let Some(nulls) = nulls.filter(|nulls| !nulls.is_empty()) {
-                        let missing = column.missing(partitions);
-                        for &row in nulls {
-                            let Some((partition, row)) = targets.of(row as usize) else { continue };
-                            missing.get_mut(partition).into_iter().for_each(|m| m.set(row));
-                        }
+                    if !nulls(index).is_empty() {
+                        mark_missing(column.missing(partitions), nulls(index), targets.as_ref());
                     }
                 }
-                SlabColumns::Texts(texts) => texts.append(from, takes, &self.parts)?,
+                SlabColumns::Texts(texts) => {
+                    for (take, capacity) in takes.iter().zip(&grown) {
+                        capacity.iter().for_each(|rows| texts.reserve(take.partition, *rows));
+                    }
+                    let numbers = source.numbers.get(index).unwrap_or(&unnumbered);
+                    texts.append(from, numbers, takes, &self.parts)?;
+                    if !nulls(index).is_empty() {
+                        mark_missing(texts.missing(partitions), nulls(index), targets.as_ref());
+                    }
+                }
                 SlabColumns::Plain(parts) => {
                     for (take, capacity) in takes.iter().zip(&grown) {
                         let Some(column) = parts.get_mut(take.partition) else { continue };
@@ -429,10 +464,21 @@ impl Slabs {
 
     fn forget_ranges(&mut self) {
         for column in &mut self.columns {
-            if let SlabColumns::Narrow(column) = column {
-                column.forget_range();
+            match column {
+                SlabColumns::Narrow(column) => column.forget_range(),
+                SlabColumns::Texts(texts) => texts.forget_range(),
+                SlabColumns::Plain(_) => {}
             }
         }
+    }
+}
+
+/// Sets the bits of the rows of a batch that have no value.
+fn mark_missing(missing: &mut [Missing], nulls: &[u32], targets: Option<&Targets<'_>>) {
+    let Some(targets) = targets else { return };
+    for &row in nulls {
+        let Some((partition, row)) = targets.of(row as usize) else { continue };
+        missing.get_mut(partition).into_iter().for_each(|missing| missing.set(row));
     }
 }
 

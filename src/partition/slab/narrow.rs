@@ -7,7 +7,7 @@ use datafusion::common::Result;
 
 use super::Take;
 use super::native::{Int, Native, cut, for_native, widen};
-use crate::block::{BlockEncoder, BlockResult, Word, low64};
+use crate::block::{BlockEncoder, BlockResult, Interner, Word, low64};
 use crate::partition::bits::word_at;
 use crate::partition::column::reserve_to;
 use crate::partition::source::{Rows, SourceColumn};
@@ -101,10 +101,6 @@ impl Missing {
         self.words.is_empty()
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        8 * self.words.capacity()
-    }
-
     /// Validity of rows `start..start + len` of all, in words.
     pub(super) fn valid(&self, start: usize, len: usize, out: &mut Vec<u64>) {
         out.clear();
@@ -196,14 +192,29 @@ impl NarrowColumn {
 
     /// Appends the values of `takes`.
     pub(super) fn append(&mut self, source: &SourceColumn, takes: &[Take<'_>]) {
-        let base = self.frame.base;
-        for_native!(self.native, T => {
-            let values = bits::<T>(source);
-            let base = T::from_low_bits(base);
-            for_deltas!(AllDeltas, &mut self.deltas,
-                all => extend(all, values, takes, |value| cut(value.delta64(base))),
-                all => extend(all, values, takes, T::to_i128));
-        });
+        for_native!(self.native, T => self.append_values(bits::<T>(source), takes));
+    }
+
+    /// As [`append`](Self::append), of the rows that have `values`.
+    pub(super) fn append_values<T: Int>(&mut self, values: &[T], takes: &[Take<'_>]) {
+        let base = T::from_low_bits(self.frame.base);
+        for_deltas!(AllDeltas, &mut self.deltas,
+            all => extend(all, values, takes, |value| cut(value.delta64(base))),
+            all => extend(all, values, takes, T::to_i128));
+    }
+
+    /// Rows of `partition`.
+    pub(super) fn rows(&self, partition: usize) -> usize {
+        for_deltas!(AllDeltas, &self.deltas,
+            all => all.get(partition).map_or(0, Vec::len),
+            all => all.get(partition).map_or(0, Vec::len))
+    }
+
+    pub(super) fn clear(&mut self, partition: usize) {
+        self.missing.get_mut(partition).into_iter().for_each(|missing| missing.words.clear());
+        for_deltas!(AllDeltas, &mut self.deltas,
+            all => all.get_mut(partition).into_iter().for_each(Vec::clear),
+            all => all.get_mut(partition).into_iter().for_each(Vec::clear));
     }
 
     /// The rows without a value, by partition.
@@ -247,6 +258,36 @@ impl NarrowColumn {
             values.clear();
         });
         Ok(())
+    }
+
+    /// As [`encode`](Self::encode) where the rows are numbers of the values of `interner`, from 0.
+    pub(super) fn encode_numbers(
+        &mut self,
+        partition: usize,
+        data_type: &DataType,
+        interner: &Interner,
+        encoder: &mut BlockEncoder,
+    ) -> BlockResult<()> {
+        let rows = self.rows(partition);
+        let missing = self.missing.get(partition).filter(|missing| !missing.is_empty());
+        let valid = valid_of(missing, 0, rows);
+        for_deltas!(AllDeltas, &self.deltas, all => {
+            let ids = all.get(partition).map_or(&[][..], Vec::as_slice);
+            encoder.put_interned(data_type, ids, interner, &valid)?;
+        }, _all => {});
+        self.clear(partition);
+        Ok(())
+    }
+
+    /// The rows of `partition` as numbers from 0, and those without one; it is empty after it.
+    pub(super) fn take_numbers(&mut self, partition: usize) -> (Vec<usize>, Missing) {
+        let missing = self.missing.get_mut(partition).map(std::mem::take).unwrap_or_default();
+        let ids = for_deltas!(AllDeltas, &self.deltas, all => {
+            let ids = all.get(partition).map_or(&[][..], Vec::as_slice);
+            ids.iter().map(|id| usize::try_from(widen(*id)).unwrap_or(usize::MAX)).collect()
+        }, _all => Vec::new());
+        self.clear(partition);
+        (ids, missing)
     }
 }
 

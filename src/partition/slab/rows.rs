@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 use super::Part;
 use super::narrow::range_of;
 use super::native::Native;
+use super::texts::Numbers;
 use crate::partition::column::Column;
 use crate::partition::grouping::Grouped;
 use crate::partition::source::{Rows, Source, SourceColumn};
@@ -25,9 +26,13 @@ pub(crate) struct SlabSource<'a> {
     /// The partition of every row and its place in the grouped order; none where all rows go to one
     /// partition.
     pub(super) grouped: Option<&'a Grouped<'a>>,
+    /// Partitions of each of the slabs that take the rows.
+    group: usize,
     pub(super) ranges: Vec<Option<(i128, i128)>>,
-    /// Rows that are null, by column and by group of partitions.
+    /// Rows that are null, by column and by group of partitions, of columns that are narrowed.
     pub(super) nulls: Vec<Vec<Vec<u32>>>,
+    /// By column; none where values are not numbered.
+    pub(super) numbers: Vec<Numbers>,
     most_value_bytes: usize,
 }
 
@@ -48,16 +53,28 @@ impl<'a> SlabSource<'a> {
             }
             _ => column.data.buffers().get(1).map_or(0, Buffer::len),
         };
-        let nulls = |column: &SourceColumn| match column.data.nulls() {
-            Some(nulls) if nulls.null_count() > 0 => null_rows(nulls, grouped, group),
-            _ => Vec::new(),
-        };
-        Self {
+        let mut this = Self {
             source,
             grouped,
+            group,
             ranges: columns().map(range).collect(),
-            nulls: columns().map(nulls).collect(),
+            nulls: Vec::new(),
+            numbers: Vec::new(),
             most_value_bytes: columns().map(value_bytes).fold(0, usize::saturating_add),
+        };
+        let nulls = |column: &SourceColumn| match Native::of(column.array.data_type()) {
+            Some(_) => this.null_rows(column),
+            None => Vec::new(),
+        };
+        this.nulls = columns().map(nulls).collect();
+        this
+    }
+
+    /// Rows of `column` that are null, by group of partitions.
+    pub(super) fn null_rows(&self, column: &SourceColumn) -> Vec<Vec<u32>> {
+        match column.data.nulls() {
+            Some(nulls) if nulls.null_count() > 0 => null_rows(nulls, self.grouped, self.group),
+            _ => Vec::new(),
         }
     }
 

@@ -1,25 +1,18 @@
 //! A column of strings or binaries of all partitions, numbered as they come.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::datatypes::{
-    BinaryType, BinaryViewType, DataType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type,
+    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType,
+    LargeUtf8Type, StringViewType, Utf8Type,
 };
 use datafusion::common::Result;
 
-use super::narrow::Missing;
+use super::narrow::{Missing, NarrowColumn};
+use super::native::Native;
 use super::{Part, Take};
-use crate::block::{BlockEncoder, Interner};
+use crate::block::{BlockEncoder, Interner, Keyed, OffsetValues, ViewValues};
 use crate::partition::source::{Rows, SourceColumn};
 use crate::partition::stage::StageColumn;
-
-/// Most values that are numbered, so that a number takes two bytes.
-const MOST_VALUES: usize = 1 << 16;
-
-/// Most bytes of values that are kept.
-const MOST_BYTES: usize = 1 << 20;
-
-/// Slots that may be looked at in vain before that counts against the rows.
-const MOST_MISSES: usize = 1024;
 
 /// Rows after which the number of values is judged.
 const JUDGED_ROWS: usize = 1024;
@@ -31,11 +24,17 @@ pub(super) struct Texts {
     interner: Interner,
     rows: usize,
     open: bool,
-    /// Bytes of the values that are numbered, by partition as the next three.
-    bytes: Vec<usize>,
-    ids: Vec<Vec<u16>>,
-    missing: Vec<Missing>,
+    numbers: NarrowColumn,
+    /// By partition.
     plain: Vec<StageColumn>,
+}
+
+/// Numbers of the first rows of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    pub(super) ids: Vec<u16>,
+    /// Smallest and largest.
+    pub(super) range: Option<(i128, i128)>,
 }
 
 impl Texts {
@@ -49,138 +48,118 @@ impl Texts {
             interner: Interner::default(),
             rows: 0,
             open: true,
-            bytes: vec![0; partitions],
-            ids: vec![Vec::new(); partitions],
-            missing: vec![Missing::default(); partitions],
+            numbers: NarrowColumn::new(Native::U16, partitions),
             plain: (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
         })
     }
 
+    /// Bytes held beside the numbers.
     pub(super) fn held_bytes(&self) -> usize {
         let plain = |column: &StageColumn| column.column.variable_bytes();
-        self.interner.held_bytes()
-            + self.ids.iter().map(|ids| 2 * ids.capacity()).sum::<usize>()
-            + self.missing.iter().map(Missing::held_bytes).sum::<usize>()
-            + self.plain.iter().map(plain).sum::<usize>()
+        self.interner.held_bytes() + self.plain.iter().map(plain).sum::<usize>()
     }
 
-    /// Bytes of the values of `partition`.
+    pub(super) fn row_bits(&self, range: Option<(i128, i128)>) -> usize {
+        NarrowColumn::row_bits(self.numbers.frame_for(range))
+    }
+
+    /// Bytes of the values of `partition`, or more.
     pub(super) fn value_bytes(&self, partition: usize) -> usize {
         let plain = self.plain.get(partition).map_or(0, |column| column.column.value_bytes());
-        plain + self.bytes.get(partition).copied().unwrap_or(0)
+        plain + self.numbers.rows(partition) * self.interner.longest()
     }
 
-    /// Appends the values of `takes`. `parts` says what their partitions have so far.
+    /// Numbers the first `rows` rows of a batch, in the order of its memory: all of them as long as
+    /// values repeat.
+    pub(super) fn number(&mut self, source: &SourceColumn, rows: usize) -> Numbers {
+        if !self.open {
+            return Numbers::default();
+        }
+        let array = source.array.as_ref();
+        match self.data_type {
+            DataType::Utf8 => self.number_offsets::<Utf8Type>(array, rows),
+            DataType::LargeUtf8 => self.number_offsets::<LargeUtf8Type>(array, rows),
+            DataType::Utf8View => self.number_views::<StringViewType>(array, rows),
+            DataType::Binary => self.number_offsets::<BinaryType>(array, rows),
+            DataType::LargeBinary => self.number_offsets::<LargeBinaryType>(array, rows),
+            _ => self.number_views::<BinaryViewType>(array, rows),
+        }
+    }
+
+    fn number_offsets<T: ByteArrayType>(&mut self, array: &dyn Array, rows: usize) -> Numbers
+    where
+        T::Offset: OffsetSizeTrait,
+    {
+        let all = array.as_bytes::<T>();
+        let values = OffsetValues { offsets: all.value_offsets(), bytes: all.value_data() };
+        self.number_values(&values, array, rows)
+    }
+
+    fn number_views<T: ByteViewType>(&mut self, array: &dyn Array, rows: usize) -> Numbers {
+        let all = array.as_byte_view::<T>();
+        let value = |row: usize| -> &[u8] { all.value(row).as_ref() };
+        self.number_values(&ViewValues { views: all.views(), value }, array, rows)
+    }
+
+    fn number_values(&mut self, values: &impl Keyed, array: &dyn Array, rows: usize) -> Numbers {
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut ids = Vec::with_capacity(rows);
+        while self.open && ids.len() < rows {
+            let start = ids.len();
+            let end = match self.rows {
+                0 => (start + JUDGED_ROWS).min(rows),
+                _ => rows,
+            };
+            self.open = self.interner.number(values, start..end, nulls, &mut ids);
+            self.rows += ids.len() - start;
+            self.open &= self.interner.len() <= self.rows / 2 || self.rows < JUDGED_ROWS;
+        }
+        let last = self.interner.len().checked_sub(1).and_then(|last| i128::try_from(last).ok());
+        Numbers { range: last.map(|last| (0, last)).filter(|_| !ids.is_empty()), ids }
+    }
+
+    pub(super) fn reserve(&mut self, partition: usize, rows: usize) {
+        self.numbers.reserve(partition, rows);
+    }
+
+    /// Appends the values of `takes`; `parts` says what their partitions have so far.
     pub(super) fn append(
         &mut self,
         source: &SourceColumn,
+        numbers: &Numbers,
         takes: &[Take<'_>],
         parts: &[Part],
     ) -> Result<()> {
-        let array = source.array.as_ref();
-        for take in takes {
-            let before = parts.get(take.partition).map_or(0, |part| part.rows);
-            match self.data_type {
-                DataType::Utf8 => {
-                    let array = array.as_bytes::<Utf8Type>();
-                    self.take(source, take, before, |row| array.value(row).as_bytes())?;
-                }
-                DataType::LargeUtf8 => {
-                    let array = array.as_bytes::<LargeUtf8Type>();
-                    self.take(source, take, before, |row| array.value(row).as_bytes())?;
-                }
-                DataType::Utf8View => {
-                    let array = array.as_byte_view::<StringViewType>();
-                    self.take(source, take, before, |row| array.value(row).as_bytes())?;
-                }
-                DataType::Binary => {
-                    let array = array.as_bytes::<BinaryType>();
-                    self.take(source, take, before, |row| array.value(row))?;
-                }
-                DataType::LargeBinary => {
-                    let array = array.as_bytes::<LargeBinaryType>();
-                    self.take(source, take, before, |row| array.value(row))?;
-                }
-                _ => {
-                    let array = array.as_byte_view::<BinaryViewType>();
-                    self.take(source, take, before, |row| array.value(row))?;
-                }
+        self.numbers.fit(numbers.range);
+        let numbered = |take: &Take<'_>| match take.rows {
+            Rows::Range { start, len } => numbers.ids.len().saturating_sub(start).min(len),
+            Rows::Index(rows) => rows.partition_point(|row| (*row as usize) < numbers.ids.len()),
+        };
+        if numbers.ids.len() == source.array.len() {
+            self.numbers.append_values(&numbers.ids, takes);
+        } else {
+            let firsts = takes.iter();
+            let firsts = firsts.map(|t| Take { rows: t.rows.split_at(numbered(t)).0, ..*t });
+            let firsts: Vec<_> = firsts.collect();
+            self.numbers.append_values(&numbers.ids, &firsts);
+            for take in takes {
+                let rest = take.rows.split_at(numbered(take)).1;
+                let Some(plain) = self.plain.get_mut(take.partition).filter(|_| !rest.is_empty())
+                else {
+                    continue;
+                };
+                let before = parts.get(take.partition).map_or(0, |part| part.rows);
+                let numbered = self.numbers.rows(take.partition);
+                let rows = (before + take.rows.len()).saturating_sub(numbered);
+                plain.append(source, rest, rows.saturating_sub(rest.len()), rows)?;
             }
         }
         Ok(())
     }
 
-    fn take<'a>(
-        &mut self,
-        source: &SourceColumn,
-        take: &Take<'_>,
-        before: usize,
-        value: impl Fn(usize) -> &'a [u8],
-    ) -> Result<()> {
-        let count = take.rows.len();
-        let mut numbered = 0;
-        if self.open {
-            numbered = match take.rows {
-                Rows::Range { start, len } => {
-                    self.number(source, take.partition, start..start + len, value)
-                }
-                Rows::Index(rows) => {
-                    let rows = rows.iter().map(|row| *row as usize);
-                    self.number(source, take.partition, rows, value)
-                }
-            };
-        }
-        let Some(plain) = self.plain.get_mut(take.partition).filter(|_| numbered < count) else {
-            return Ok(());
-        };
-        let ids = self.ids.get(take.partition).map_or(0, Vec::len);
-        let staged = (before + numbered).saturating_sub(ids);
-        plain.append(source, take.rows.split_at(numbered).1, staged, staged + count - numbered)
-    }
-
-    /// Numbers the values of `rows` until they are too many. Returns for how many rows it did.
-    #[inline]
-    fn number<'a>(
-        &mut self,
-        source: &SourceColumn,
-        partition: usize,
-        rows: impl Iterator<Item = usize>,
-        value: impl Fn(usize) -> &'a [u8],
-    ) -> usize {
-        let (Some(ids), Some(missing)) =
-            (self.ids.get_mut(partition), self.missing.get_mut(partition))
-        else {
-            return 0;
-        };
-        let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
-        let mut numbered = 0;
-        let mut bytes = 0;
-        for row in rows {
-            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-                missing.set(ids.len());
-                ids.push(0);
-            } else {
-                let value = value(row);
-                // Values made to collide cost no more than they do without numbers.
-                let collide = self.interner.misses() > 8 * (self.rows + numbered) + MOST_MISSES;
-                if collide || self.interner.bytes() + value.len() > MOST_BYTES {
-                    self.open = false;
-                    break;
-                }
-                let Ok(id) = u16::try_from(self.interner.id_of(value)) else {
-                    self.open = false;
-                    break;
-                };
-                bytes += value.len();
-                ids.push(id);
-            }
-            numbered += 1;
-        }
-        self.bytes.get_mut(partition).into_iter().for_each(|sum| *sum += bytes);
-        self.rows += numbered;
-        let repeats = self.interner.len() <= self.rows / 2 || self.rows < JUDGED_ROWS;
-        self.open &= repeats && self.interner.len() < MOST_VALUES;
-        numbered
+    /// The rows without a value, by partition.
+    pub(super) fn missing(&mut self, partitions: usize) -> &mut [Missing] {
+        self.numbers.missing(partitions)
     }
 
     /// Appends the `rows` rows of `partition` to the block that `encoder` has begun; none are left.
@@ -190,44 +169,31 @@ impl Texts {
         rows: usize,
         encoder: &mut BlockEncoder,
     ) -> Result<()> {
-        let (Some(ids), Some(plain)) = (self.ids.get_mut(partition), self.plain.get_mut(partition))
-        else {
-            return Ok(());
-        };
-        let missing = self.missing.get_mut(partition).map(std::mem::take).unwrap_or_default();
-        let mut valid = Vec::new();
-        if !missing.is_empty() {
-            missing.valid(0, ids.len(), &mut valid);
-        }
-        let numbered = ids.len();
+        let numbered = self.numbers.rows(partition);
         if numbered == rows {
-            encoder.put_interned(&self.data_type, ids, &self.interner, &valid)?;
-        } else {
-            let rest = plain.finish(&self.data_type, rows - numbered)?;
-            if numbered == 0 {
-                encoder.put_distinct(&self.data_type, rest.as_ref())?;
-            } else {
-                self.encode_mixed(partition, &rest, &missing, encoder)?;
-            }
+            let Self { data_type, interner, numbers, .. } = self;
+            return Ok(numbers.encode_numbers(partition, data_type, interner, encoder)?);
         }
-        self.ids.get_mut(partition).into_iter().for_each(Vec::clear);
-        self.bytes.get_mut(partition).into_iter().for_each(|sum| *sum = 0);
-        Ok(())
+        let Some(plain) = self.plain.get_mut(partition) else { return Ok(()) };
+        let rest = plain.finish(&self.data_type, rows - numbered)?;
+        if numbered == 0 {
+            self.numbers.clear(partition);
+            encoder.put_distinct(&self.data_type, rest.as_ref())?;
+            return Ok(());
+        }
+        self.encode_mixed(partition, &rest, encoder)
     }
 
     /// Rows that are numbered, followed by those of `rest`.
     fn encode_mixed<'a>(
-        &'a self,
+        &'a mut self,
         partition: usize,
         rest: &'a ArrayRef,
-        missing: &Missing,
         encoder: &mut BlockEncoder,
     ) -> Result<()> {
-        let ids = self.ids.get(partition).map_or(&[][..], Vec::as_slice);
-        let mut missing = missing.clone();
-        let mut values: Vec<&'a [u8]> = Vec::with_capacity(ids.len() + rest.len());
-        values.extend(ids.iter().map(|id| self.interner.value(usize::from(*id))));
-        let count = rest.len();
+        let (ids, mut missing) = self.numbers.take_numbers(partition);
+        let mut values: Vec<&[u8]> = Vec::with_capacity(ids.len() + rest.len());
+        values.extend(ids.iter().map(|id| self.interner.value(*id)));
         let rest_of: Box<dyn Fn(usize) -> &'a [u8] + 'a> = match self.data_type {
             DataType::Utf8 => Box::new(|row| rest.as_string::<i32>().value(row).as_bytes()),
             DataType::LargeUtf8 => Box::new(|row| rest.as_string::<i64>().value(row).as_bytes()),
@@ -236,7 +202,7 @@ impl Texts {
             DataType::LargeBinary => Box::new(|row| rest.as_binary::<i64>().value(row)),
             _ => Box::new(|row| rest.as_binary_view().value(row)),
         };
-        values.extend((0..count).map(rest_of));
+        values.extend((0..rest.len()).map(rest_of));
         for row in (0..rest.len()).filter(|row| rest.is_null(*row)) {
             missing.set(ids.len() + row);
         }
@@ -245,5 +211,10 @@ impl Texts {
             missing.valid(0, values.len(), &mut valid);
         }
         Ok(encoder.put_scattered(&self.data_type, &values, &valid)?)
+    }
+
+    /// No partition has rows any more.
+    pub(super) fn forget_range(&mut self) {
+        self.numbers.forget_range();
     }
 }
