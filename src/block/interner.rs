@@ -5,7 +5,8 @@ use std::ops::Range;
 use arrow::array::OffsetSizeTrait;
 use arrow::buffer::NullBuffer;
 
-use super::table::{SHORT, fold, hash_long};
+use super::sizes::INLINE;
+use super::table::{M, SHORT, fold, hash_long};
 
 /// Slots that an interner starts with.
 const FIRST_SLOTS: usize = 1024;
@@ -15,12 +16,12 @@ const FIRST_SLOTS: usize = 1024;
 const MISSES_OF_A_ROW: usize = 8;
 const FREE_MISSES: usize = 1024;
 
-/// Most values that are numbered, so that a number takes two bytes.
-const MOST_VALUES: usize = 1 << 16;
-
 /// Most bytes of values that are kept, and of one value.
 const MOST_BYTES: usize = 1 << 20;
 const LONGEST: usize = 4096;
+
+/// Rows whose keys are made before they are looked up.
+const KEYS: usize = 128;
 
 /// Distinct byte strings with numbers in the order in which they came.
 ///
@@ -37,27 +38,37 @@ pub(crate) struct Interner {
 
 impl Default for Interner {
     fn default() -> Self {
-        let (slots, ends, bytes) = Default::default();
-        Self { slots, ends, bytes, longest: 0, misses_left: FREE_MISSES }
+        Self {
+            slots: Vec::new(),
+            ends: Vec::new(),
+            bytes: Vec::new(),
+            longest: 0,
+            misses_left: FREE_MISSES,
+        }
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Slot {
-    low: u64,
-    high: u64,
-    len: u32,
-    /// Number of the value plus one; 0 where the slot is empty.
-    id: u32,
+    key: Key,
+    /// Number of the value, two bytes.
+    id: u16,
+}
+
+impl Slot {
+    const EMPTY: Self = Self { key: Key::UNKNOWN, id: 0 };
 }
 
 /// A value of up to 16 bytes, padded with zeros; of a longer one two hashes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     low: u64,
     high: u64,
     len: u32,
 }
+
+/// Longest value that its key says all of.
+const SHORT_LEN: u32 = 16;
 
 /// What of the 16 bytes belongs to a value of so many.
 #[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
@@ -72,15 +83,18 @@ const KEPT: [u128; SHORT + 1] = {
 };
 
 impl Key {
-    /// That of the first `len` of the bytes in `word`, which are at most 16.
+    /// That of no value: the value is to be looked at.
+    const UNKNOWN: Self = Self { low: 0, high: 0, len: u32::MAX };
+
+    /// That of the first `len` of the bytes in `word`; unknown where these are more than 16.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word; at most 16")]
     fn short(word: u128, len: usize) -> Self {
-        let word = word & KEPT.get(len).copied().unwrap_or(0);
+        let Some(kept) = KEPT.get(len) else { return Self::UNKNOWN };
+        let word = word & kept;
         Self { low: word as u64, high: (word >> 64) as u64, len: len as u32 }
     }
 
-    #[inline(never)]
     fn of(value: &[u8]) -> Self {
         if value.len() <= SHORT {
             let mut bytes = [0; SHORT];
@@ -91,31 +105,19 @@ impl Key {
         Self { low, high, len: u32::try_from(value.len()).unwrap_or(u32::MAX) }
     }
 
-    /// Whether it says all of its value.
+    /// Where in a table of any size to look first.
     #[inline(always)]
-    fn is_whole(self) -> bool {
-        self.len <= 16
-    }
-
-    #[inline(always)]
-    fn hash(self) -> u64 {
-        fold(
-            self.low ^ 0x9e37_79b9_7f4a_7c15,
-            self.high ^ u64::from(self.len) ^ 0xc2b2_ae3d_27d4_eb4f,
-        )
-    }
-}
-
-impl Slot {
-    #[inline(always)]
-    fn has(&self, key: Key) -> bool {
-        self.low == key.low && self.high == key.high && self.len == key.len
+    fn slot(self) -> usize {
+        let hash = fold(self.low ^ M[0], self.high ^ M[1] ^ u64::from(self.len));
+        usize::try_from(hash & 0xffff_ffff).unwrap_or(0)
     }
 }
 
 /// Values of rows, and their keys.
 pub(crate) trait Keyed {
-    fn key(&self, row: usize) -> Key;
+    /// Sets the keys of the rows from `start` that are quickly made.
+    fn short_keys(&self, start: usize, keys: &mut [Key]);
+
     fn value(&self, row: usize) -> &[u8];
 }
 
@@ -125,30 +127,25 @@ pub(crate) struct OffsetValues<'a, O> {
     pub(crate) bytes: &'a [u8],
 }
 
-impl<O: OffsetSizeTrait> OffsetValues<'_, O> {
-    #[inline(always)]
-    fn range(&self, row: usize) -> Range<usize> {
-        match self.offsets.get(row..row + 2) {
-            Some([start, end]) => start.as_usize()..end.as_usize(),
-            _ => 0..0,
-        }
-    }
-}
-
 impl<O: OffsetSizeTrait> Keyed for OffsetValues<'_, O> {
-    #[inline(always)]
-    fn key(&self, row: usize) -> Key {
-        let Range { start, end } = self.range(row);
-        let len = end.saturating_sub(start);
-        // What follows a value in the buffer is read with it and then cut off.
-        match self.bytes.get(start..).and_then(<[u8]>::first_chunk::<SHORT>) {
-            Some(word) if len <= SHORT => Key::short(u128::from_le_bytes(*word), len),
-            _ => Key::of(self.value(row)),
+    fn short_keys(&self, start: usize, keys: &mut [Key]) {
+        let offsets = self.offsets.get(start..).unwrap_or(&[]);
+        for (key, ends) in keys.iter_mut().zip(offsets.windows(2)) {
+            let [start, end] = ends else { continue };
+            let (start, end) = (start.as_usize(), end.as_usize());
+            // What follows a value in the buffer is read with it and then cut off.
+            if let Some(word) = self.bytes.get(start..).and_then(<[u8]>::first_chunk::<SHORT>) {
+                *key = Key::short(u128::from_le_bytes(*word), end.saturating_sub(start));
+            }
         }
     }
 
     fn value(&self, row: usize) -> &[u8] {
-        self.bytes.get(self.range(row)).unwrap_or(&[])
+        let range = match self.offsets.get(row..row + 2) {
+            Some([start, end]) => start.as_usize()..end.as_usize(),
+            _ => 0..0,
+        };
+        self.bytes.get(range).unwrap_or(&[])
     }
 }
 
@@ -158,17 +155,14 @@ pub(crate) struct ViewValues<'a, F> {
     pub(crate) value: F,
 }
 
-/// Bytes that a view holds itself.
-const INLINE: usize = 12;
-
 impl<'a, F: Fn(usize) -> &'a [u8]> Keyed for ViewValues<'a, F> {
-    #[inline(always)]
-    fn key(&self, row: usize) -> Key {
-        let view = self.views.get(row).copied().unwrap_or(0);
-        let len = usize::try_from(view & u128::from(u32::MAX)).unwrap_or(usize::MAX);
-        match len {
-            ..=INLINE => Key::short(view >> 32, len),
-            _ => Key::of(self.value(row)),
+    fn short_keys(&self, start: usize, keys: &mut [Key]) {
+        let views = self.views.get(start..).unwrap_or(&[]);
+        for (key, view) in keys.iter_mut().zip(views) {
+            let len = usize::try_from(view & u128::from(u32::MAX)).unwrap_or(usize::MAX);
+            if len <= INLINE {
+                *key = Key::short(view >> 32, len);
+            }
         }
     }
 
@@ -212,80 +206,82 @@ impl Interner {
         ids: &mut Vec<u16>,
     ) -> bool {
         self.misses_left = self.misses_left.saturating_add(MISSES_OF_A_ROW * rows.len());
-        ids.reserve(rows.len());
-        for row in rows {
-            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-                ids.push(0);
-                continue;
+        let mut all = [Key::UNKNOWN; KEYS];
+        for start in rows.clone().step_by(KEYS) {
+            let count = (rows.end - start).min(KEYS);
+            let keys = all.get_mut(..count).unwrap_or_default();
+            keys.fill(Key::UNKNOWN);
+            values.short_keys(start, keys);
+            let before = ids.len();
+            ids.resize(before + count, 0);
+            let to = ids.get_mut(before..).unwrap_or_default();
+            for (row, (key, id)) in keys.iter().zip(to).enumerate() {
+                let mask = self.slots.len().wrapping_sub(1);
+                *id = match self.slots.get(key.slot() & mask) {
+                    Some(slot) if slot.key == *key && key.len <= SHORT_LEN => slot.id,
+                    _ if nulls.is_some_and(|nulls| nulls.is_null(start + row)) => 0,
+                    _ => match self.find(*key, values, start + row) {
+                        Some(id) => id,
+                        None => {
+                            ids.truncate(before + row);
+                            return false;
+                        }
+                    },
+                };
             }
-            let Some(id) = self.id_of(values.key(row), || values.value(row)) else { return false };
-            ids.push(id);
         }
         true
     }
 
-    #[inline(always)]
-    fn id_of<'a>(&mut self, key: Key, value: impl Fn() -> &'a [u8]) -> Option<u16> {
+    /// The number of a value that is not where it is looked for first, or long, or new.
+    #[inline(never)]
+    fn find(&mut self, key: Key, values: &impl Keyed, row: usize) -> Option<u16> {
+        let key = if key == Key::UNKNOWN { Key::of(values.value(row)) } else { key };
         let mask = self.slots.len().wrapping_sub(1);
-        let mut at = to_index(key.hash()) & mask;
-        while let Some(slot) = self.slots.get(at).filter(|slot| slot.id > 0) {
-            let id = slot.id - 1;
-            if slot.has(key) && (key.is_whole() || self.value(id as usize) == value()) {
-                return u16::try_from(id).ok();
+        let mut at = key.slot() & mask;
+        while let Some(slot) = self.slots.get(at).filter(|slot| slot.key != Key::UNKNOWN) {
+            let is_long = key.len > SHORT_LEN;
+            if slot.key == key
+                && !(is_long && self.value(usize::from(slot.id)) != values.value(row))
+            {
+                return Some(slot.id);
             }
             self.misses_left = self.misses_left.checked_sub(1)?;
             at = (at + 1) & mask;
         }
-        self.insert(key, value())
+        self.insert(key, values.value(row))
     }
 
-    #[cold]
-    #[inline(never)]
     fn insert(&mut self, key: Key, value: &[u8]) -> Option<u16> {
-        let id = self.ends.len();
-        if id >= MOST_VALUES || value.len() > LONGEST || self.bytes.len() + value.len() > MOST_BYTES
-        {
+        let id = u16::try_from(self.ends.len()).ok()?;
+        if value.len() > LONGEST || self.bytes.len() + value.len() > MOST_BYTES {
             return None;
         }
-        if (id + 1) * 2 > self.slots.len() {
-            self.grow();
+        if (self.ends.len() + 1) * 2 > self.slots.len() {
+            let len = (self.slots.len() * 2).max(FIRST_SLOTS);
+            let old = std::mem::replace(&mut self.slots, vec![Slot::EMPTY; len]);
+            let old = old.into_iter().filter(|slot| slot.key != Key::UNKNOWN);
+            old.for_each(|slot| self.place(slot));
         }
-        self.place(Slot {
-            low: key.low,
-            high: key.high,
-            len: key.len,
-            id: u32::try_from(id + 1).ok()?,
-        });
+        self.place(Slot { key, id });
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len());
         self.longest = self.longest.max(value.len());
-        u16::try_from(id).ok()
-    }
-
-    fn grow(&mut self) {
-        let len = (self.slots.len() * 4).max(FIRST_SLOTS);
-        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); len]);
-        old.into_iter().filter(|slot| slot.id > 0).for_each(|slot| self.place(slot));
+        Some(id)
     }
 
     /// Puts `new` into the next empty slot; at least half of them are.
     fn place(&mut self, new: Slot) {
         let mask = self.slots.len().wrapping_sub(1);
-        let key = Key { low: new.low, high: new.high, len: new.len };
-        let mut at = to_index(key.hash()) & mask;
+        let mut at = new.key.slot() & mask;
         while let Some(slot) = self.slots.get_mut(at) {
-            if slot.id == 0 {
+            if slot.key == Key::UNKNOWN {
                 *slot = new;
                 break;
             }
             at = (at + 1) & mask;
         }
     }
-}
-
-#[inline(always)]
-fn to_index(hash: u64) -> usize {
-    usize::try_from(hash & 0xffff_ffff).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -332,7 +328,7 @@ mod tests {
         let texts: Vec<_> = (0..70_000).map(|i| format!("{i}")).collect();
         for views in [false, true] {
             let (interner, ids, all) = numbers(&texts, views);
-            assert!(!all && ids.len() == MOST_VALUES && interner.len() == MOST_VALUES);
+            assert!(!all && ids.len() == 1 << 16 && interner.len() == 1 << 16);
         }
         let (_, ids, all) = numbers(&["a".into(), "b".repeat(LONGEST + 1), "a".into()], false);
         assert_eq!((ids, all), (vec![0], false));

@@ -17,6 +17,9 @@ use crate::partition::stage::StageColumn;
 /// Rows after which the number of values is judged.
 const JUDGED_ROWS: usize = 1024;
 
+/// Values that a column is expected to have at most where they are numbered.
+const MANY_VALUES: usize = 1 << 15;
+
 /// While values repeat, a row is the number of its value; what comes after they stopped to is staged
 /// as it is.
 pub(super) struct Texts {
@@ -112,10 +115,16 @@ impl Texts {
             };
             self.open = self.interner.number(values, start..end, nulls, &mut ids);
             self.rows += ids.len() - start;
-            self.open &= self.interner.len() <= self.rows / 2 || self.rows < JUDGED_ROWS;
+            self.open &= self.rows < JUDGED_ROWS || self.repeats();
         }
         let last = self.interner.len().checked_sub(1).and_then(|last| i128::try_from(last).ok());
         Numbers { range: last.map(|last| (0, last)).filter(|_| !ids.is_empty()), ids }
+    }
+
+    /// Whether the values will be few. Of N of them, k rows repeat about k^2 / 2N times.
+    fn repeats(&self) -> bool {
+        let repeats = self.rows.saturating_sub(self.interner.len());
+        2 * repeats >= self.rows || repeats * 2 * MANY_VALUES >= self.rows.saturating_mul(self.rows)
     }
 
     pub(super) fn reserve(&mut self, partition: usize, rows: usize) {
