@@ -32,10 +32,11 @@
 //! | [`codec`] | codecs with reusable states | wire |
 //! | [`ifile`] | the container: segments, checksums, spill index | wire, codec |
 //! | [`map_status`] | sizes per partition, status tables, envelope | wire, codec |
-//! | [`block`] | rows of a batch to block bytes and back | wire, codec |
+//! | `kernels` | arrays of values that were checked already: the unsafe code | - |
+//! | [`block`] | rows of a batch to block bytes and back | wire, codec, kernels |
 //! | `memory` | the one reservation, and permits on it | - |
 //! | `scratch` | scratch files and runs of segments | memory, ifile, codec |
-//! | `partition` | rows to partitions, staged rows | block, codec |
+//! | `partition` | rows to partitions, staged rows | block, codec, kernels |
 //! | `exchange` | producers, lanes, pressure, consumers | block, memory, partition, scratch |
 //! | [`map_output`] | files of map tasks: collect, write, commit, read | codec, wire, ifile, block, map_status, memory, partition |
 //! | `exec` | the plan nodes and their protobuf form | exchange, block, map_output, map_status, memory |
@@ -49,6 +50,7 @@ pub mod error;
 mod exchange;
 mod exec;
 pub mod ifile;
+mod kernels;
 pub mod map_output;
 pub mod map_status;
 mod memory;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, GenericByteArray, GenericByteViewArray, OffsetSizeTrait};
+use arrow::array::OffsetSizeTrait;
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ByteArrayType, ByteViewType};
 use datafusion::common::Result;
@@ -10,6 +10,7 @@ use datafusion::common::Result;
 use super::column::{next_capacity, reserve_to};
 use super::pieces::Finished;
 use super::source::{Rows, SourceColumn};
+use crate::kernels::{bytes_of_valid, views_of_valid};
 
 /// Strings up to this length live in their view.
 const INLINE_VIEW_BYTES: u32 = 12;
@@ -88,7 +89,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(std::mem::take(&mut self.offsets)));
         let values = Buffer::from_vec(std::mem::take(&mut self.values));
-        let array = GenericByteArray::<T>::try_new(offsets, values, nulls)?;
+        let array = bytes_of_valid::<T>(offsets, values, nulls);
         Ok(Finished::Array(Arc::new(array)))
     }
 }
@@ -160,14 +161,23 @@ impl Views {
     }
 
     pub(super) fn growth(&self, source: &SourceColumn, rows: Rows<'_>) -> usize {
+        if source.data.buffers().len() < 2 {
+            return 0;
+        }
         let views = source.data.buffer::<u128>(0);
         let mut bytes = 0;
-        rows.for_each(|row| {
+        let mut add = |row: usize| {
             let view = View(views[row]);
-            if !view.is_inline() && source.array.is_valid(row) {
-                bytes += view.len() as usize;
-            }
-        });
+            bytes += if view.is_inline() { 0 } else { view.len() as usize };
+        };
+        match source.data.nulls() {
+            None => rows.for_each(add),
+            Some(nulls) => rows.for_each(|row| {
+                if nulls.is_valid(row) {
+                    add(row);
+                }
+            }),
+        }
         next_value_capacity(&self.values, bytes) - self.values.capacity()
     }
 
@@ -177,23 +187,27 @@ impl Views {
         reserve_to(&mut self.values, capacity);
         let views = source.data.buffer::<u128>(0);
         let buffers = &source.data.buffers()[1..];
+        let Self { views: out, values } = self;
         let mut last = (0_u128, 0_u128);
-        rows.for_each(|row| {
+        let mut moved = |row: usize| {
             let view = View(views[row]);
-            if source.array.is_null(row) {
-                self.views.push(0);
-            } else if view.is_inline() {
-                self.views.push(view.0);
-            } else if view.0 == last.0 {
-                self.views.push(last.1);
-            } else {
-                let (buffer, start) = view.location();
-                let offset = self.values.len();
-                self.values.extend_from_slice(&buffers[buffer][start..start + view.len() as usize]);
-                last = (view.0, view.at(offset_u32(offset)));
-                self.views.push(last.1);
+            if view.is_inline() {
+                return view.0;
             }
-        });
+            if view.0 != last.0 {
+                let (buffer, start) = view.location();
+                let offset = offset_u32(values.len());
+                values.extend_from_slice(&buffers[buffer][start..start + view.len() as usize]);
+                last = (view.0, view.at(offset));
+            }
+            last.1
+        };
+        match source.data.nulls() {
+            None => rows.for_each(|row| out.push(moved(row))),
+            Some(nulls) => {
+                rows.for_each(|row| out.push(if nulls.is_null(row) { 0 } else { moved(row) }));
+            }
+        }
     }
 
     pub(super) fn finish<T: ByteViewType>(
@@ -203,7 +217,7 @@ impl Views {
         let views = ScalarBuffer::from(std::mem::take(&mut self.views));
         let values = std::mem::take(&mut self.values);
         let buffers = if values.is_empty() { vec![] } else { vec![Buffer::from_vec(values)] };
-        let array = GenericByteViewArray::<T>::try_new(views, buffers, nulls)?;
+        let array = views_of_valid::<T>(views, buffers, nulls);
         Ok(Finished::Array(Arc::new(array)))
     }
 }

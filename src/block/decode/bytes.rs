@@ -13,6 +13,7 @@ use super::leaf::Leaf;
 use crate::block::error::{BlockError, BlockResult};
 use crate::block::source::{Source, unknown};
 use crate::block::{sizes, tags};
+use crate::kernels::bytes_of_valid;
 
 /// Strings or binaries with offsets.
 pub(super) fn byte_array<T: ByteArrayType>(node: &mut Leaf<'_, '_, '_>) -> BlockResult<ArrayRef> {
@@ -105,73 +106,90 @@ fn spelled_out<T: ByteArrayType>(
     lens: &[u32],
     dict_len: usize,
 ) -> BlockResult<GenericByteArray<T>> {
-    let dict = source.bytes(dict_len)?;
-    let value_len =
-        |id: u32| usize::try_from(id).ok().and_then(|id| lens.get(id)).copied().unwrap_or(0);
-    let row_lens: Vec<u32> = match ids.nulls() {
-        None => ids.values().iter().map(|id| value_len(*id)).collect(),
+    // The text of each value is checked here, so that of the rows is valid.
+    let dict = plain::<T>(source, lens, dict_len, None)?;
+    let of = |id: u32| to_len(lens.get(to_len(id)).copied().unwrap_or(0));
+    let total: usize = match ids.nulls() {
+        None => ids.values().iter().map(|id| of(*id)).sum(),
         Some(nulls) => {
             let rows = ids.values().iter().zip(nulls.iter());
-            rows.map(|(id, valid)| if valid { value_len(*id) } else { 0 }).collect()
+            rows.map(|(id, valid)| if valid { of(*id) } else { 0 }).sum()
         }
     };
-    let total: u64 = row_lens.iter().map(|len| u64::from(*len)).sum();
-    let total = usize::try_from(total).map_err(|_| BlockError::Invalid("sum of lengths"))?;
     source.charge(total)?;
-    let offsets = offsets::<T::Offset>(&row_lens, total)?;
-    let bytes = match lens.iter().max() {
-        Some(..=8) => spell::<8>(ids.values(), &row_lens, lens, dict, total),
-        Some(..=16) => spell::<16>(ids.values(), &row_lens, lens, dict, total),
-        Some(..=32) => spell::<32>(ids.values(), &row_lens, lens, dict, total),
-        _ => spell_long(ids.values(), &row_lens, lens, dict, total),
+    check_offsets::<T::Offset>(total)?;
+    let (offsets, bytes) = match lens.iter().max() {
+        Some(..=8) => spell::<T, 8>(ids, &dict, total),
+        Some(..=16) => spell::<T, 16>(ids, &dict, total),
+        Some(..=32) => spell::<T, 32>(ids, &dict, total),
+        _ => spell_long(ids, &dict, total),
     };
-    Ok(GenericByteArray::try_new(offsets, Buffer::from_vec(bytes), ids.nulls().cloned())?)
+    Ok(bytes_of_valid(offsets, Buffer::from_vec(bytes), ids.nulls().cloned()))
 }
 
-/// The bytes of all rows where no value is longer than `N`: each row writes `N` bytes, the next one goes over the excess.
-fn spell<const N: usize>(
-    ids: &[u32],
-    row_lens: &[u32],
-    lens: &[u32],
-    dict: &[u8],
+/// The offsets and bytes of all rows where no value is longer than `N`: each row writes `N` bytes, the
+/// next one goes over the excess.
+fn spell<T: ByteArrayType, const N: usize>(
+    ids: &UInt32Array,
+    dict: &GenericByteArray<T>,
     total: usize,
-) -> Vec<u8> {
-    let mut values = vec![[0u8; N]; lens.len()];
-    let mut rest = dict;
-    for (value, len) in values.iter_mut().zip(lens) {
-        let (head, tail) = rest.split_at_checked(to_len(*len)).unwrap_or((&[], &[]));
-        if let Some(value) = value.get_mut(..head.len()) {
-            value.copy_from_slice(head);
+) -> (OffsetBuffer<T::Offset>, Vec<u8>) {
+    let padded = |id: usize| {
+        let value: &[u8] = dict.value(id).as_ref();
+        let mut bytes = [0_u8; N];
+        if let Some(to) = bytes.get_mut(..value.len()) {
+            to.copy_from_slice(value);
         }
-        rest = tail;
-    }
+        (bytes, value.len())
+    };
+    let values: Vec<_> = (0..dict.len()).map(padded).collect();
     let mut out = vec![0; total + N];
-    let mut at = 0;
-    for (id, len) in ids.iter().zip(row_lens) {
-        let slot = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<N>);
-        if let (Some(to), Some(value)) = (slot, values.get(to_len(*id))) {
+    let offsets = offsets_of(ids, |id, at| {
+        let Some((value, len)) = values.get(id) else { return 0 };
+        if let Some(to) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<N>) {
             *to = *value;
         }
-        at += to_len(*len);
-    }
+        *len
+    });
     out.truncate(total);
-    out
+    (offsets, out)
 }
 
-/// The bytes of all rows, of any length.
-fn spell_long(ids: &[u32], row_lens: &[u32], lens: &[u32], dict: &[u8], total: usize) -> Vec<u8> {
-    let mut starts = Vec::with_capacity(lens.len());
-    let mut at = 0;
-    for len in lens {
-        starts.push(at);
-        at += to_len(*len);
-    }
+/// The offsets and bytes of all rows, of any length.
+fn spell_long<T: ByteArrayType>(
+    ids: &UInt32Array,
+    dict: &GenericByteArray<T>,
+    total: usize,
+) -> (OffsetBuffer<T::Offset>, Vec<u8>) {
     let mut out = Vec::with_capacity(total);
-    for (id, len) in ids.iter().zip(row_lens) {
-        let start = starts.get(to_len(*id)).copied().unwrap_or(0);
-        out.extend_from_slice(dict.get(start..start + to_len(*len)).unwrap_or(&[]));
+    let offsets = offsets_of(ids, |id, _| {
+        let value: &[u8] = dict.value(id).as_ref();
+        out.extend_from_slice(value);
+        value.len()
+    });
+    (offsets, out)
+}
+
+/// Calls `put` with the value of each row that has one and the place where it begins, for its length.
+fn offsets_of<O: OffsetSizeTrait>(
+    ids: &UInt32Array,
+    mut put: impl FnMut(usize, usize) -> usize,
+) -> OffsetBuffer<O> {
+    let mut at = 0;
+    let mut offsets = Vec::with_capacity(ids.len() + 1);
+    offsets.push(O::zero());
+    let mut next = |id: u32, valid: bool| {
+        at += if valid { put(to_len(id), at) } else { 0 };
+        O::usize_as(at)
+    };
+    match ids.nulls() {
+        None => offsets.extend(ids.values().iter().map(|id| next(*id, true))),
+        Some(nulls) => {
+            let rows = ids.values().iter().zip(nulls.iter());
+            offsets.extend(rows.map(|(id, valid)| next(*id, valid)));
+        }
     }
-    out
+    OffsetBuffer::new(ScalarBuffer::from(offsets))
 }
 
 fn to_len(n: u32) -> usize {
@@ -183,13 +201,7 @@ pub(super) fn offsets<O: OffsetSizeTrait>(
     lens: &[u32],
     total: usize,
 ) -> BlockResult<OffsetBuffer<O>> {
-    if O::from_usize(total).is_none() {
-        return Err(BlockError::Limit {
-            what: "bytes under offsets",
-            found: total as u64,
-            limit: O::MAX_OFFSET as u64,
-        });
-    }
+    check_offsets::<O>(total)?;
     let mut at = 0usize;
     let mut offsets = Vec::with_capacity(lens.len() + 1);
     offsets.push(O::zero());
@@ -198,4 +210,15 @@ pub(super) fn offsets<O: OffsetSizeTrait>(
         O::usize_as(at)
     }));
     Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
+}
+
+fn check_offsets<O: OffsetSizeTrait>(total: usize) -> BlockResult<()> {
+    match O::from_usize(total) {
+        Some(_) => Ok(()),
+        None => Err(BlockError::Limit {
+            what: "bytes under offsets",
+            found: total as u64,
+            limit: O::MAX_OFFSET as u64,
+        }),
+    }
 }
