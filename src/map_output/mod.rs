@@ -113,5 +113,5 @@ pub use segment::StoredSegment;
 pub use source::{FetchedOutput, LocalOutput, OpenSegments, SegmentSource};
 pub use task::placement_of;
 
-pub(crate) use reader::reads_by_segment;
+pub(crate) use reader::{Expected, reads_by_segment};
 pub(crate) use task::{MapTask, MapTaskMetrics, WrittenOutput};

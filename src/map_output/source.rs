@@ -168,17 +168,28 @@ pub struct FetchedOutput {
 
 impl FetchedOutput {
     /// The output of map task `map_id`, called `name` in errors. `parts` are offsets in the data file and the bytes
-    /// there, in any order.
-    #[must_use]
-    pub fn new(
+    /// there, ascending; a segment lies in one of them.
+    ///
+    /// # Errors
+    /// [`IFileError::Corrupt`] for a part that begins before the end of the one before it.
+    pub fn try_new(
         map_id: u64,
         name: &str,
         layout: IndexLayout,
         index: Buffer,
-        mut parts: Vec<(u64, Buffer)>,
-    ) -> Self {
-        parts.sort_by_key(|part| part.0);
-        Self { map_id, name: name.into(), layout, index, parts, data_len: None }
+        parts: Vec<(u64, Buffer)>,
+    ) -> Result<Self> {
+        let name: Arc<str> = name.into();
+        let mut end = 0;
+        for &(offset, ref bytes) in &parts {
+            if offset < end {
+                let (what, file) = ("offset of fetched bytes", Some(Arc::clone(&name)));
+                let fault = Fault::Invalid { what, expected: end, found: offset };
+                return Err(IFileError::corrupt(fault, Place { file, partition: None, offset }));
+            }
+            end = offset.saturating_add(to_u64(bytes.len()));
+        }
+        Ok(Self { map_id, name, layout, index, parts, data_len: None })
     }
 
     /// The same, where the whole data file was fetched: the ids of data and index are then compared.
