@@ -20,7 +20,7 @@
 //! | 40 | 4 | CRC of the segments |
 //! | 44 | 4 | CRC of the index file |
 //! | 48 | 8 | map id |
-//! | 56 | 4 | 0 |
+//! | 56 | 4 | attempt |
 //! | 60 | 4 | CRC of bytes 0..60 |
 //!
 //! # Index, layout `ifile`
@@ -93,6 +93,7 @@
 mod blocks;
 mod collect;
 mod commit;
+mod encoded;
 mod index;
 mod join;
 mod open;
@@ -103,6 +104,7 @@ mod source;
 mod spill;
 mod task;
 mod trailer;
+mod waiting;
 mod writer;
 
 pub use commit::{CommitStep, Committed, OutputName, OutputStore};

@@ -27,8 +27,9 @@ use self::narrow::NarrowColumn;
 use self::native::Native;
 use self::rows::Targets;
 use self::texts::Texts;
+use super::blocks::After;
 use super::column::Column;
-use super::source::Source;
+use super::source::{Source, SourceColumn};
 use super::stage::StageColumn;
 use crate::block::{BlockEncoder, BlockInfo};
 
@@ -375,8 +376,7 @@ impl Slabs {
 }
 
 impl Slabs {
-    /// Appends a block with the rows of `partition` to `out`. The partition is empty after it, and
-    /// keeps its room.
+    /// Appends a block with the rows of `partition` to `out`. The partition is empty after it.
     ///
     /// # Errors
     /// As [`BlockEncoder::encode`].
@@ -385,18 +385,22 @@ impl Slabs {
         partition: usize,
         encoder: &mut BlockEncoder,
         out: &mut Vec<u8>,
+        after: After,
     ) -> Result<BlockInfo> {
         let Some(part) = self.parts.get_mut(partition) else {
             return internal_err!("there is no partition {partition}");
         };
         let rows = std::mem::take(&mut part.rows);
+        if after == After::Release {
+            part.capacity = 0;
+        }
         let capacity = part.capacity;
         self.rows -= rows;
         encoder.begin();
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             match column {
-                SlabColumns::Narrow(column) => column.encode(partition, encoder)?,
-                SlabColumns::Texts(texts) => texts.encode(partition, rows, encoder)?,
+                SlabColumns::Narrow(column) => column.encode(partition, encoder, after)?,
+                SlabColumns::Texts(texts) => texts.encode(partition, rows, encoder, after)?,
                 SlabColumns::Plain(parts) => {
                     let Some(column) = parts.get_mut(partition) else { continue };
                     let array = column.finish(field.data_type(), rows)?;
@@ -409,6 +413,28 @@ impl Slabs {
             self.forget_ranges();
         }
         Ok(encoder.finish(rows, out)?)
+    }
+
+    /// Bytes by which the values that are numbered grow at most when all rows of `source` come.
+    pub(crate) fn numbered_growth(&self, source: &SlabSource<'_>) -> usize {
+        let growth = |(column, from): (&SlabColumns, &SourceColumn)| match column {
+            // Numbers and offsets, whose room doubles; the values where they are no longer numbered.
+            SlabColumns::Texts(_) => {
+                let values = Column::new(from.data.data_type());
+                2 * (values.growth(from, source.source.all_rows()) + 8 * source.source.rows())
+            }
+            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
+        };
+        self.columns.iter().zip(&source.source.columns).map(growth).sum()
+    }
+
+    /// Bytes of the rows, without room that they do not use.
+    pub(crate) fn used_bytes(&self) -> usize {
+        let texts = |column: &SlabColumns| match column {
+            SlabColumns::Texts(texts) => texts.used_bytes(self.rows),
+            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
+        };
+        self.rows * self.row_bits / 8 + self.columns.iter().map(texts).sum::<usize>()
     }
 
     /// Bytes held.

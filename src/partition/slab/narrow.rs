@@ -9,6 +9,7 @@ use super::Take;
 use super::native::{Int, Native, cut, for_native, widen};
 use crate::block::{BlockEncoder, BlockResult, Word, low64};
 use crate::partition::bits::word_at;
+use crate::partition::blocks::After;
 use crate::partition::column::reserve_to;
 use crate::partition::source::{Rows, SourceColumn};
 
@@ -228,11 +229,12 @@ impl NarrowColumn {
 
 impl NarrowColumn {
     /// Appends the rows of `partition` to the block that `encoder` has begun. The partition is empty
-    /// after it and keeps its room.
+    /// after it.
     pub(super) fn encode(
         &mut self,
         partition: usize,
         encoder: &mut BlockEncoder,
+        after: After,
     ) -> BlockResult<()> {
         let missing = self.missing.get_mut(partition).map(std::mem::take);
         let missing = missing.filter(|missing| !missing.words.is_empty());
@@ -240,11 +242,11 @@ impl NarrowColumn {
         for_deltas!(AllDeltas, &mut self.deltas, all => {
             let Some(deltas) = all.get_mut(partition) else { return Ok(()) };
             put(encoder, native, base, deltas, missing.as_ref(), 0)?;
-            deltas.clear();
+            after.empty(deltas);
         }, all => {
             let Some(values) = all.get_mut(partition) else { return Ok(()) };
             put_whole(encoder, native, values, missing.as_ref(), 0)?;
-            values.clear();
+            after.empty(values);
         });
         Ok(())
     }

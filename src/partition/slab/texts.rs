@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use super::narrow::Missing;
 use super::{Part, Take};
 use crate::block::{BlockEncoder, Interner};
+use crate::partition::blocks::After;
 use crate::partition::source::{Rows, SourceColumn};
 use crate::partition::stage::StageColumn;
 
@@ -36,6 +37,8 @@ pub(super) struct Texts {
     ids: Vec<Vec<u16>>,
     missing: Vec<Missing>,
     plain: Vec<StageColumn>,
+    /// Bytes of the values that are not numbered.
+    plain_bytes: usize,
 }
 
 impl Texts {
@@ -53,6 +56,7 @@ impl Texts {
             ids: vec![Vec::new(); partitions],
             missing: vec![Missing::default(); partitions],
             plain: (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
+            plain_bytes: 0,
         })
     }
 
@@ -62,6 +66,12 @@ impl Texts {
             + self.ids.iter().map(|ids| 2 * ids.capacity()).sum::<usize>()
             + self.missing.iter().map(Missing::held_bytes).sum::<usize>()
             + self.plain.iter().map(plain).sum::<usize>()
+    }
+
+    /// Bytes that `rows` rows of all partitions take, without room that they do not use.
+    pub(super) fn used_bytes(&self, rows: usize) -> usize {
+        let row = if self.open { size_of::<u16>() } else { size_of::<i32>() };
+        self.interner.bytes() + self.plain_bytes + row * rows
     }
 
     /// Bytes of the values of `partition`.
@@ -135,7 +145,11 @@ impl Texts {
         };
         let ids = self.ids.get(take.partition).map_or(0, Vec::len);
         let staged = (before + numbered).saturating_sub(ids);
-        plain.append(source, take.rows.split_at(numbered).1, staged, staged + count - numbered)
+        let bytes = plain.column.value_bytes();
+        let rest = take.rows.split_at(numbered).1;
+        plain.append(source, rest, staged, staged + count - numbered)?;
+        self.plain_bytes += plain.column.value_bytes() - bytes;
+        Ok(())
     }
 
     /// Numbers the values of `rows` until they are too many. Returns for how many rows it did.
@@ -189,6 +203,7 @@ impl Texts {
         partition: usize,
         rows: usize,
         encoder: &mut BlockEncoder,
+        after: After,
     ) -> Result<()> {
         let (Some(ids), Some(plain)) = (self.ids.get_mut(partition), self.plain.get_mut(partition))
         else {
@@ -200,6 +215,7 @@ impl Texts {
             missing.valid(0, ids.len(), &mut valid);
         }
         let numbered = ids.len();
+        self.plain_bytes -= plain.column.value_bytes();
         if numbered == rows {
             encoder.put_interned(&self.data_type, ids, &self.interner, &valid)?;
         } else {
@@ -210,7 +226,7 @@ impl Texts {
                 self.encode_mixed(partition, &rest, &missing, encoder)?;
             }
         }
-        self.ids.get_mut(partition).into_iter().for_each(Vec::clear);
+        self.ids.get_mut(partition).into_iter().for_each(|ids| after.empty(ids));
         self.bytes.get_mut(partition).into_iter().for_each(|sum| *sum = 0);
         Ok(())
     }
