@@ -18,8 +18,9 @@ use futures::TryStreamExt;
 
 use crate::block::{BlockDecoder, BlockHeader, BlockResult, Joined, logical_bytes};
 use crate::codec::to_usize_limit;
-use crate::map_output::{Expected, ReadCounters, SegmentBatches, ShuffleRead, reads_by_segment};
-use crate::map_status::Placement;
+use crate::map_output::{
+    Expected, ReadCounters, ReadPool, SegmentBatches, ShuffleRead, reads_by_segment,
+};
 use crate::memory::{Ledger, Permit};
 
 /// Decoded bytes that are read at a time.
@@ -29,7 +30,8 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) schema: SchemaRef,
-    pub(super) placement: Placement,
+    pub(super) expected: Expected,
+    pub(super) pool: Arc<ReadPool>,
     pub(super) buffer: usize,
     pub(super) batch_rows: usize,
     pub(super) ledger: Arc<Ledger>,
@@ -63,7 +65,7 @@ impl Shared {
     ) -> SendableRecordBatchStream {
         let schema = Arc::clone(&self.schema);
         let stream = futures::stream::once(async move {
-            let expected = Expected::new(&self.schema, self.placement, true);
+            let expected = self.expected;
             let listed = SpawnedTask::spawn_blocking(move || reads_by_segment(&reads, &expected));
             let segments = listed.join_unwind().await.map_err(|_| {
                 internal_datafusion_err!("the task that reads indexes was cancelled")
@@ -145,12 +147,13 @@ impl Reader {
     fn try_new(shared: &Shared, reads: Vec<ShuffleRead>, batch_rows: usize) -> Result<Self> {
         let (schema, counters) = (Arc::clone(&shared.schema), shared.counters.clone());
         Ok(Self {
-            batches: SegmentBatches::try_new(
+            batches: SegmentBatches::pooled(
                 schema,
-                shared.placement,
+                shared.expected,
                 reads,
                 shared.buffer,
                 counters,
+                Arc::clone(&shared.pool),
             )?,
             joining: Joining {
                 schema: Arc::clone(&shared.schema),

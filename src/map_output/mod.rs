@@ -98,6 +98,7 @@ mod index;
 mod join;
 mod open;
 mod options;
+mod pool;
 mod reader;
 mod segment;
 mod source;
@@ -115,5 +116,6 @@ pub use segment::StoredSegment;
 pub use source::{FetchedOutput, LocalOutput, OpenSegments, SegmentSource};
 pub use task::placement_of;
 
+pub(crate) use pool::ReadPool;
 pub(crate) use reader::{Expected, reads_by_segment};
 pub(crate) use task::{MapTask, MapTaskMetrics, WrittenOutput};

@@ -11,8 +11,9 @@ use datafusion::physical_plan::metrics::Count;
 
 use super::index::IndexLayout;
 use super::open::OpenOutput;
+use super::pool::{ReadPool, Tools};
 use super::segment::{StoredSegment, segment_crc};
-use super::source::{OpenSegments, SegmentSource};
+use super::source::SegmentSource;
 use crate::block::{BlockDecoder, BlockHeader, BlockResult, DecodeLimits, schema_fingerprint};
 use crate::codec::{Codec, to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, LostOutput, Place, Result};
@@ -71,10 +72,11 @@ pub struct SegmentBatches {
     expected: Expected,
     reads: VecDeque<ShuffleRead>,
     current: Option<Current>,
-    decoder: BlockDecoder,
-    scratch: ReadScratch,
+    /// `None` after the end.
+    tools: Option<Tools>,
     buffer: usize,
     counters: ReadCounters,
+    pool: Arc<ReadPool>,
 }
 
 impl std::fmt::Debug for SegmentBatches {
@@ -85,6 +87,7 @@ impl std::fmt::Debug for SegmentBatches {
 
 /// An output that is being read.
 struct Current {
+    source: Arc<dyn SegmentSource>,
     map_id: u64,
     name: Arc<str>,
     /// Rows that are still to come, by the index; `tez` knows neither rows nor checksums of segments.
@@ -96,7 +99,7 @@ struct Current {
 type TakeBlock<'a, T> = dyn FnMut(&mut BlockDecoder, &[u8], Option<u64>) -> BlockResult<T> + 'a;
 
 enum State {
-    Between(Box<dyn OpenSegments>),
+    Between(OpenOutput),
     Within {
         reader: Box<SegmentReader<RangeReader>>,
         partition: u32,
@@ -109,7 +112,7 @@ enum State {
 
 /// The bytes of a segment.
 struct RangeReader {
-    source: Box<dyn OpenSegments>,
+    open: OpenOutput,
     at: u64,
     end: u64,
     bytes_read: Count,
@@ -121,7 +124,7 @@ impl Read for RangeReader {
         let Some(slot) = buffer.get_mut(..len).filter(|slot| !slot.is_empty()) else {
             return Ok(0);
         };
-        self.source.read_data(self.at, slot).map_err(io::Error::other)?;
+        self.open.source.read_data(self.at, slot).map_err(io::Error::other)?;
         self.at += to_u64(len);
         self.bytes_read.add(len);
         Ok(len)
@@ -146,12 +149,21 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    pub(crate) fn new(schema: &Schema, placement: Placement, sorted: bool) -> Self {
-        Self { fingerprint: schema_fingerprint(schema), placement, sorted }
+    pub(crate) fn new(schema: &Schema, placement: Placement) -> Self {
+        Self { fingerprint: schema_fingerprint(schema), placement, sorted: false }
     }
 
-    /// Opens an output and finds the segments that are wanted of it.
-    fn open(&self, read: &ShuffleRead) -> Result<(OpenOutput, Vec<(u32, StoredSegment)>)> {
+    /// The same, with segments that are sorted.
+    pub(crate) fn sorted(self) -> Self {
+        Self { sorted: true, ..self }
+    }
+
+    /// Opens an output, or takes one that is open already, and finds the segments that are wanted of it.
+    fn open(
+        &self,
+        read: &ShuffleRead,
+        known: Option<OpenOutput>,
+    ) -> Result<(OpenOutput, Vec<(u32, StoredSegment)>)> {
         let place = Place {
             file: Some(read.source.name()),
             partition: (read.partitions.len() == 1).then_some(read.partitions.start),
@@ -165,10 +177,17 @@ impl Expected {
             };
             lost(read.source.map_id(), place, error)
         };
-        let mut open =
-            OpenOutput::open(read.source.as_ref(), self.placement.count).map_err(at_fault)?;
-        self.check(read, &open)
-            .map_err(|fault| at_fault(IFileError::corrupt(fault, place.clone())))?;
+        // One of another attempt has been replaced since it was opened.
+        let mut open = match known.filter(|open| self.check(read, open).is_ok()) {
+            Some(open) => open,
+            None => {
+                let open = OpenOutput::open(read.source.as_ref(), self.placement.count);
+                let open = open.map_err(at_fault)?;
+                self.check(read, &open)
+                    .map_err(|fault| at_fault(IFileError::corrupt(fault, place.clone())))?;
+                open
+            }
+        };
         let segments = open.index.segments_of(open.source.as_mut(), read.partitions.clone());
         let mut segments = segments.map_err(at_fault)?;
         if let Some(wanted) = &read.segments {
@@ -225,20 +244,39 @@ impl SegmentBatches {
         buffer: usize,
         counters: ReadCounters,
     ) -> Result<Self> {
-        let decoder = BlockDecoder::try_new(Arc::clone(&schema), DecodeLimits::default());
-        let decoder = decoder.map_err(|error| IFileError::Unsupported {
-            what: "schema of a shuffle".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let expected = Expected::new(&schema, placement);
+        Self::pooled(schema, expected, reads, buffer, counters, Arc::default())
+    }
+
+    /// The same, with what other streams of `pool` have left.
+    pub(crate) fn pooled(
+        schema: SchemaRef,
+        expected: Expected,
+        reads: Vec<ShuffleRead>,
+        buffer: usize,
+        counters: ReadCounters,
+        pool: Arc<ReadPool>,
+    ) -> Result<Self> {
+        let tools = match pool.take_tools() {
+            Some(tools) => tools,
+            None => {
+                let decoder = BlockDecoder::try_new(Arc::clone(&schema), DecodeLimits::default());
+                let decoder = decoder.map_err(|error| IFileError::Unsupported {
+                    what: "schema of a shuffle".to_owned(),
+                    reason: error.to_string(),
+                })?;
+                Tools { decoder, scratch: ReadScratch::default() }
+            }
+        };
         Ok(Self {
-            expected: Expected::new(&schema, placement, false),
+            expected,
             schema,
             reads: reads.into(),
             current: None,
-            decoder,
-            scratch: ReadScratch::default(),
+            tools: Some(tools),
             buffer: buffer.max(4096),
             counters,
+            pool,
         })
     }
 
@@ -255,7 +293,7 @@ impl SegmentBatches {
             Some(State::Within { reader, .. }) => reader.held_bytes(),
             _ => 0,
         };
-        reader + self.scratch.held_bytes() + self.decoder.held_bytes()
+        reader + self.tools.as_ref().map_or(0, Tools::held_bytes)
     }
 
     /// The rows of the next block; `None` after the last, when all checksums have been compared.
@@ -274,15 +312,21 @@ impl SegmentBatches {
     pub(crate) fn next_block<T>(&mut self, take: &mut TakeBlock<'_, T>) -> Result<Option<T>> {
         loop {
             let Some(mut current) = self.current.take() else {
-                let Some(read) = self.reads.pop_front() else { return Ok(None) };
+                let Some(read) = self.reads.pop_front() else {
+                    self.tools.take().into_iter().for_each(|tools| self.pool.give_tools(tools));
+                    return Ok(None);
+                };
                 self.current = Some(self.open(&read)?);
                 continue;
             };
             let batch = match std::mem::replace(&mut current.state, State::Failed) {
-                State::Between(source) => match current.segments.pop_front() {
-                    None => continue,
+                State::Between(open) => match current.segments.pop_front() {
+                    None => {
+                        self.pool.give_output(current.source, open);
+                        continue;
+                    }
                     Some((partition, segment)) => {
-                        current.state = self.begin(&current, source, partition, segment)?;
+                        current.state = self.begin(&current, open, partition, segment)?;
                         None
                     }
                 },
@@ -300,7 +344,8 @@ impl SegmentBatches {
 
     /// Opens an output and holds it against what the plan expects.
     fn open(&self, read: &ShuffleRead) -> Result<Current> {
-        let (open, segments) = self.expected.open(read)?;
+        let known = self.pool.take_output(&read.source);
+        let (open, segments) = self.expected.open(read, known)?;
         self.counters.outputs.add(1);
         let exact = open.index.layout() != IndexLayout::Tez;
         let rows = segments.iter().map(|(_, segment)| segment.rows);
@@ -309,19 +354,20 @@ impl SegmentBatches {
             name: read.source.name(),
             rows_ahead: exact.then(|| rows.fold(0, u64::saturating_add)),
             segments: segments.into(),
-            state: State::Between(open.source),
+            source: Arc::clone(&read.source),
+            state: State::Between(open),
         })
     }
 
     fn begin(
         &mut self,
         current: &Current,
-        source: Box<dyn OpenSegments>,
+        open: OpenOutput,
         partition: u32,
         segment: StoredSegment,
     ) -> Result<State> {
         let range = RangeReader {
-            source,
+            open,
             at: segment.offset,
             end: segment.end(),
             bytes_read: self.counters.bytes_read.clone(),
@@ -332,7 +378,8 @@ impl SegmentBatches {
             .with_partition(partition)
             .with_base_offset(segment.offset);
         let lengths = Lengths::both(segment.raw, segment.stored);
-        let scratch = std::mem::take(&mut self.scratch);
+        let scratch = self.tools.as_mut().map(|tools| std::mem::take(&mut tools.scratch));
+        let scratch = scratch.unwrap_or_default();
         let reader = SegmentReader::self_checked_in(scratch, range, lengths, options);
         let reader = reader.map_err(|error| failed(current, partition, segment.offset, error))?;
         Ok(State::Within { reader: Box::new(reader), partition, segment, rows: 0 })
@@ -355,9 +402,11 @@ impl SegmentBatches {
             // Outputs that are not open yet count as this one: a guess.
             let outputs = 1 + to_u64(self.reads.len());
             let ahead = current.rows_ahead.map(|rows| rows.saturating_mul(outputs));
+            let Some(Tools { decoder, .. }) = &mut self.tools else {
+                return Err(IFileError::Usage("read on after the end"));
+            };
             let header = BlockHeader::parse(record.value);
-            let taken = header
-                .and_then(|header| Ok((header, take(&mut self.decoder, record.value, ahead)?)));
+            let taken = header.and_then(|header| Ok((header, take(decoder, record.value, ahead)?)));
             let place =
                 Place { file: Some(Arc::clone(&current.name)), partition: Some(partition), offset };
             let (header, taken) = taken.map_err(|error| lost(current.map_id, place, error))?;
@@ -385,9 +434,9 @@ impl SegmentBatches {
         }
         self.counters.segments.add(1);
         self.counters.bytes_verified.add(to_usize_limit(segment.stored));
-        let (range, scratch) = reader.into_parts();
-        self.scratch = scratch;
-        current.state = State::Between(range.source);
+        let (range, mut scratch) = reader.into_parts();
+        self.tools.iter_mut().for_each(|tools| tools.scratch = std::mem::take(&mut scratch));
+        current.state = State::Between(range.open);
         Ok(None)
     }
 }
@@ -409,7 +458,7 @@ pub(crate) fn reads_by_segment(
 ) -> Result<Vec<ShuffleRead>> {
     let mut single = Vec::new();
     for read in reads {
-        let (open, segments) = expected.open(read)?;
+        let (open, segments) = expected.open(read, None)?;
         let first = read.segments.as_ref().map_or(0, |wanted| wanted.start);
         let read = read.clone().with_attempt_id(open.attempt_id.or(read.attempt_id));
         let positions = (first..).take(segments.len());
