@@ -89,6 +89,21 @@ impl IFileShuffleReaderExec {
         self
     }
 
+    /// What outputs have to be.
+    pub fn placement(&self) -> Placement {
+        self.expected.placement()
+    }
+
+    /// The order that segments are merged by.
+    pub fn order(&self) -> Option<&LexOrdering> {
+        self.order.as_ref()
+    }
+
+    /// The options.
+    pub fn options(&self) -> &IFileOptions {
+        &self.options
+    }
+
     /// What is read, by output partition.
     pub fn reads(&self) -> &[Vec<ShuffleRead>] {
         &self.reads

@@ -141,6 +141,11 @@ impl IFileShuffleWriterExec {
         &self.write
     }
 
+    /// The options.
+    pub fn options(&self) -> &IFileOptions {
+        &self.options
+    }
+
     fn task(&self) -> MapTask {
         let write = &self.write;
         let store = self.store.clone();

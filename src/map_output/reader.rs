@@ -153,6 +153,10 @@ impl Expected {
         Self { fingerprint: schema_fingerprint(schema), placement, sorted: false }
     }
 
+    pub(crate) fn placement(&self) -> Placement {
+        self.placement
+    }
+
     /// The same, with segments that are sorted.
     pub(crate) fn sorted(self) -> Self {
         Self { sorted: true, ..self }

@@ -28,6 +28,11 @@ pub trait SegmentSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`IFileError::Io`] if there is none.
     fn open(&self) -> Result<Box<dyn OpenSegments>>;
+
+    /// The files, if this is an output in local files: what another process can open as well.
+    fn as_local(&self) -> Option<&LocalOutput> {
+        None
+    }
 }
 
 /// An open map output. All calls may block; ranges are within the lengths.
@@ -76,6 +81,18 @@ impl LocalOutput {
     ) -> Self {
         Self { map_id, data: data.into(), index: index.into(), layout }
     }
+
+    /// The data file.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> &Path {
+        &self.index
+    }
 }
 
 impl SegmentSource for LocalOutput {
@@ -105,6 +122,10 @@ impl SegmentSource for LocalOutput {
         // The index goes first: it is renamed last, so its data is there or newer.
         let index = open(&self.index)?;
         Ok(Box::new(OpenFiles { data: open(&self.data)?, index }))
+    }
+
+    fn as_local(&self) -> Option<&LocalOutput> {
+        Some(self)
     }
 }
 
