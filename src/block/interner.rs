@@ -16,6 +16,9 @@ const FIRST_SLOTS: usize = 1024;
 const MISSES_OF_A_ROW: usize = 8;
 const FREE_MISSES: usize = 1024;
 
+/// Most values that are numbered; a number takes two bytes.
+const MOST_VALUES: usize = 1 << 15;
+
 /// Most bytes of values that are kept, and of one value.
 const MOST_BYTES: usize = 1 << 20;
 const LONGEST: usize = 4096;
@@ -48,15 +51,26 @@ impl Default for Interner {
     }
 }
 
+/// A key and the number of its value, without room between them.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    key: Key,
-    /// Number of the value, two bytes.
+    low: u64,
+    high: u64,
+    len: u32,
     id: u16,
 }
 
 impl Slot {
-    const EMPTY: Self = Self { key: Key::UNKNOWN, id: 0 };
+    const EMPTY: Self = Self::new(Key::UNKNOWN, 0);
+
+    const fn new(Key { low, high, len }: Key, id: u16) -> Self {
+        Self { low, high, len, id }
+    }
+
+    #[inline(always)]
+    fn key(&self) -> Key {
+        Key { low: self.low, high: self.high, len: self.len }
+    }
 }
 
 /// A value of up to 16 bytes, padded with zeros; of a longer one two hashes.
@@ -119,6 +133,9 @@ pub(crate) trait Keyed {
     fn short_keys(&self, start: usize, keys: &mut [Key]);
 
     fn value(&self, row: usize) -> &[u8];
+
+    /// Bytes of the values of the first `rows` rows.
+    fn bytes(&self, rows: usize) -> usize;
 }
 
 /// Values that are ranges of one buffer.
@@ -147,6 +164,11 @@ impl<O: OffsetSizeTrait> Keyed for OffsetValues<'_, O> {
         };
         self.bytes.get(range).unwrap_or(&[])
     }
+
+    fn bytes(&self, rows: usize) -> usize {
+        let at = |row: usize| self.offsets.get(row).map_or(0, |offset| offset.as_usize());
+        at(rows).saturating_sub(at(0))
+    }
 }
 
 /// Values that are views.
@@ -159,7 +181,7 @@ impl<'a, F: Fn(usize) -> &'a [u8]> Keyed for ViewValues<'a, F> {
     fn short_keys(&self, start: usize, keys: &mut [Key]) {
         let views = self.views.get(start..).unwrap_or(&[]);
         for (key, view) in keys.iter_mut().zip(views) {
-            let len = usize::try_from(view & u128::from(u32::MAX)).unwrap_or(usize::MAX);
+            let len = view_len(*view);
             if len <= INLINE {
                 *key = Key::short(view >> 32, len);
             }
@@ -169,6 +191,14 @@ impl<'a, F: Fn(usize) -> &'a [u8]> Keyed for ViewValues<'a, F> {
     fn value(&self, row: usize) -> &[u8] {
         (self.value)(row)
     }
+
+    fn bytes(&self, rows: usize) -> usize {
+        self.views.iter().take(rows).map(|view| view_len(*view)).sum()
+    }
+}
+
+fn view_len(view: u128) -> usize {
+    usize::try_from(view & u128::from(u32::MAX)).unwrap_or(usize::MAX)
 }
 
 impl Interner {
@@ -186,6 +216,16 @@ impl Interner {
         self.slots.capacity() * size_of::<Slot>()
             + self.ends.capacity() * size_of::<usize>()
             + self.bytes.capacity()
+    }
+
+    /// Bytes by which it grows at most when it numbers `rows` values of `bytes` bytes.
+    pub(crate) fn growth(&self, bytes: usize, rows: usize) -> usize {
+        let values = (self.ends.len() + rows).min(MOST_VALUES);
+        let slots = (2 * values).next_power_of_two().max(FIRST_SLOTS);
+        // While a table grows there are two; other room doubles.
+        let table = if slots > self.slots.len() { slots * size_of::<Slot>() } else { 0 };
+        let bytes = bytes.min(MOST_BYTES.saturating_sub(self.bytes.len()));
+        table + 2 * (bytes + rows * size_of::<usize>())
     }
 
     /// Value `id`; empty if there is none.
@@ -218,7 +258,7 @@ impl Interner {
             for (row, (key, id)) in keys.iter().zip(to).enumerate() {
                 let mask = self.slots.len().wrapping_sub(1);
                 *id = match self.slots.get(key.slot() & mask) {
-                    Some(slot) if slot.key == *key && key.len <= SHORT_LEN => slot.id,
+                    Some(slot) if slot.key() == *key && key.len <= SHORT_LEN => slot.id,
                     _ if nulls.is_some_and(|nulls| nulls.is_null(start + row)) => 0,
                     _ => match self.find(*key, values, start + row) {
                         Some(id) => id,
@@ -239,9 +279,9 @@ impl Interner {
         let key = if key == Key::UNKNOWN { Key::of(values.value(row)) } else { key };
         let mask = self.slots.len().wrapping_sub(1);
         let mut at = key.slot() & mask;
-        while let Some(slot) = self.slots.get(at).filter(|slot| slot.key != Key::UNKNOWN) {
+        while let Some(slot) = self.slots.get(at).filter(|slot| slot.key() != Key::UNKNOWN) {
             let is_long = key.len > SHORT_LEN;
-            if slot.key == key
+            if slot.key() == key
                 && !(is_long && self.value(usize::from(slot.id)) != values.value(row))
             {
                 return Some(slot.id);
@@ -254,16 +294,19 @@ impl Interner {
 
     fn insert(&mut self, key: Key, value: &[u8]) -> Option<u16> {
         let id = u16::try_from(self.ends.len()).ok()?;
-        if value.len() > LONGEST || self.bytes.len() + value.len() > MOST_BYTES {
+        if self.ends.len() >= MOST_VALUES
+            || value.len() > LONGEST
+            || self.bytes.len() + value.len() > MOST_BYTES
+        {
             return None;
         }
         if (self.ends.len() + 1) * 2 > self.slots.len() {
             let len = (self.slots.len() * 2).max(FIRST_SLOTS);
             let old = std::mem::replace(&mut self.slots, vec![Slot::EMPTY; len]);
-            let old = old.into_iter().filter(|slot| slot.key != Key::UNKNOWN);
+            let old = old.into_iter().filter(|slot| slot.key() != Key::UNKNOWN);
             old.for_each(|slot| self.place(slot));
         }
-        self.place(Slot { key, id });
+        self.place(Slot::new(key, id));
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len());
         self.longest = self.longest.max(value.len());
@@ -273,9 +316,9 @@ impl Interner {
     /// Puts `new` into the next empty slot; at least half of them are.
     fn place(&mut self, new: Slot) {
         let mask = self.slots.len().wrapping_sub(1);
-        let mut at = new.key.slot() & mask;
+        let mut at = new.key().slot() & mask;
         while let Some(slot) = self.slots.get_mut(at) {
-            if slot.key == Key::UNKNOWN {
+            if slot.key() == Key::UNKNOWN {
                 *slot = new;
                 break;
             }
@@ -328,7 +371,7 @@ mod tests {
         let texts: Vec<_> = (0..70_000).map(|i| format!("{i}")).collect();
         for views in [false, true] {
             let (interner, ids, all) = numbers(&texts, views);
-            assert!(!all && ids.len() == 1 << 16 && interner.len() == 1 << 16);
+            assert!(!all && ids.len() == MOST_VALUES && interner.len() == MOST_VALUES);
         }
         let (_, ids, all) = numbers(&["a".into(), "b".repeat(LONGEST + 1), "a".into()], false);
         assert_eq!((ids, all), (vec![0], false));

@@ -1,3 +1,5 @@
+mod shuffle;
+
 use std::sync::Arc;
 
 use datafusion::common::config::ExtensionOptions;
@@ -13,7 +15,7 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::Partitioning as ProtoPartitioning;
 use prost::Message;
 
-use super::IFileRepartitionExec;
+use super::{IFileRepartitionExec, IFileShuffleReaderExec, IFileShuffleWriterExec};
 use crate::config::IFileOptions;
 
 /// An [`IFileRepartitionExec`] on the wire. Field numbers are frozen.
@@ -40,8 +42,8 @@ struct OptionNode {
 /// follows with its length before it: a message that is cut between two fields would decode.
 const MAGIC: &[u8; 4] = b"IFR\x01";
 
-/// Carries plans with [`IFileRepartitionExec`] nodes through protobuf; other nodes go to the inner
-/// codec.
+/// Carries plans with [`IFileRepartitionExec`], [`IFileShuffleWriterExec`] and [`IFileShuffleReaderExec`] nodes through
+/// protobuf; other nodes go to the inner codec. Readers go with sources that are local files.
 #[derive(Debug)]
 pub struct IFilePhysicalCodec {
     inner: Arc<dyn PhysicalExtensionCodec>,
@@ -68,21 +70,20 @@ impl PhysicalExtensionCodec for IFilePhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(mut bytes) = bytes.strip_prefix(MAGIC) else {
+        if let Some(bytes) = bytes.strip_prefix(shuffle::WRITER) {
+            return shuffle::decode_writer(bytes, inputs, context, converter, self);
+        }
+        if let Some(bytes) = bytes.strip_prefix(shuffle::READER) {
+            return shuffle::decode_reader(bytes, inputs, context, converter, self);
+        }
+        let Some(bytes) = bytes.strip_prefix(MAGIC) else {
             return self.inner.try_decode(bytes, inputs, context, converter);
         };
         let [input] = inputs else {
             return internal_err!("an IFileRepartitionExec has one input, got {}", inputs.len());
         };
-        let node = RepartitionNode::decode_length_delimited(&mut bytes)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        if !bytes.is_empty() {
-            return internal_err!("{} bytes follow an IFileRepartitionExec", bytes.len());
-        }
-        let mut options = IFileOptions::default();
-        for option in &node.options {
-            options.set(&option.key, &option.value)?;
-        }
+        let node: RepartitionNode = take_message(bytes, "an IFileRepartitionExec")?;
+        let options = options_of(&node.options)?;
         let partitioning = parse_protobuf_partitioning(
             node.partitioning.as_ref(),
             &PhysicalPlanDecodeContext::new(context, self),
@@ -100,21 +101,48 @@ impl PhysicalExtensionCodec for IFilePhysicalCodec {
         buf: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if let Some(writer) = node.downcast_ref::<IFileShuffleWriterExec>() {
+            return shuffle::encode_writer(writer, buf, converter, self);
+        }
+        if let Some(reader) = node.downcast_ref::<IFileShuffleReaderExec>() {
+            return shuffle::encode_reader(reader, buf, converter, self);
+        }
         let Some(exec) = node.downcast_ref::<IFileRepartitionExec>() else {
             return self.inner.try_encode(node, buf, converter);
         };
-        let options = exec.options().to_pairs();
         let message = RepartitionNode {
             partitioning: Some(serialize_partitioning(exec.partitioning(), self, converter)?),
             preserve_order: exec.preserve_order(),
-            options: options
-                .into_iter()
-                .map(|(key, value)| OptionNode { key: key.to_owned(), value })
-                .collect(),
+            options: option_nodes(exec.options()),
         };
-        buf.extend_from_slice(MAGIC);
-        message
-            .encode_length_delimited(buf)
-            .map_err(|error| DataFusionError::External(Box::new(error)))
+        put_message(&message, MAGIC, buf)
+    }
+}
+
+fn option_nodes(options: &IFileOptions) -> Vec<OptionNode> {
+    let pairs = options.to_pairs().into_iter();
+    pairs.map(|(key, value)| OptionNode { key: key.to_owned(), value }).collect()
+}
+
+fn options_of(nodes: &[OptionNode]) -> Result<IFileOptions> {
+    let mut options = IFileOptions::default();
+    for option in nodes {
+        options.set(&option.key, &option.value)?;
+    }
+    Ok(options)
+}
+
+fn put_message(message: &impl Message, magic: &[u8; 4], buf: &mut Vec<u8>) -> Result<()> {
+    buf.extend_from_slice(magic);
+    message.encode_length_delimited(buf).map_err(|error| DataFusionError::External(Box::new(error)))
+}
+
+/// The message that is exactly `bytes`, called `what` in errors.
+fn take_message<M: Message + Default>(mut bytes: &[u8], what: &str) -> Result<M> {
+    let message = M::decode_length_delimited(&mut bytes)
+        .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    match bytes.len() {
+        0 => Ok(message),
+        left => internal_err!("{left} bytes follow {what}"),
     }
 }

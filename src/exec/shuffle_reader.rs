@@ -19,7 +19,7 @@ use futures::StreamExt;
 
 use super::shuffle_reading::Shared;
 use crate::config::IFileOptions;
-use crate::map_output::{ReadCounters, ShuffleRead};
+use crate::map_output::{Expected, ReadCounters, ReadPool, ShuffleRead};
 use crate::map_status::Placement;
 use crate::memory::{Ledger, Shares};
 
@@ -36,7 +36,8 @@ use crate::memory::{Ledger, Shares};
 #[derive(Debug)]
 pub struct IFileShuffleReaderExec {
     schema: SchemaRef,
-    placement: Placement,
+    expected: Expected,
+    pool: Arc<ReadPool>,
     reads: Arc<Vec<Vec<ShuffleRead>>>,
     order: Option<LexOrdering>,
     options: IFileOptions,
@@ -66,8 +67,9 @@ impl IFileShuffleReaderExec {
         let equivalences = EquivalenceProperties::new(Arc::clone(&schema));
         Ok(Self {
             properties: Arc::new(properties(equivalences, partitioning)),
+            expected: Expected::new(&schema, placement),
+            pool: Arc::default(),
             schema,
-            placement,
             reads: Arc::new(reads),
             order: None,
             options,
@@ -83,7 +85,23 @@ impl IFileShuffleReaderExec {
         let partitioning = self.properties.partitioning.clone();
         self.properties = Arc::new(properties(equivalences, partitioning));
         self.order = Some(order);
+        self.expected = self.expected.sorted();
         self
+    }
+
+    /// What outputs have to be.
+    pub fn placement(&self) -> Placement {
+        self.expected.placement()
+    }
+
+    /// The order that segments are merged by.
+    pub fn order(&self) -> Option<&LexOrdering> {
+        self.order.as_ref()
+    }
+
+    /// The options.
+    pub fn options(&self) -> &IFileOptions {
+        &self.options
     }
 
     /// What is read, by output partition.
@@ -156,7 +174,8 @@ impl ExecutionPlan for IFileShuffleReaderExec {
         let build = || MetricBuilder::new(&self.metrics);
         let shared = Shared {
             schema: Arc::clone(&self.schema),
-            placement: self.placement,
+            expected: self.expected,
+            pool: Arc::clone(&self.pool),
             buffer: self.options.read_ahead_bytes,
             batch_rows: context.session_config().batch_size().max(1),
             ledger: Ledger::new(self.name(), context.memory_pool(), all),

@@ -10,15 +10,17 @@ use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{BaselineMetrics, SpillMetrics, Time};
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{EmptyRecordBatchStream, SpillManager};
 use futures::TryStreamExt;
 
 use crate::block::{BlockDecoder, BlockHeader, BlockResult, Joined, logical_bytes};
-use crate::map_output::{ReadCounters, SegmentBatches, ShuffleRead, reads_by_segment};
-use crate::map_status::Placement;
+use crate::codec::to_usize_limit;
+use crate::map_output::{
+    Expected, ReadCounters, ReadPool, SegmentBatches, ShuffleRead, reads_by_segment,
+};
 use crate::memory::{Ledger, Permit};
 
 /// Decoded bytes that are read at a time.
@@ -28,7 +30,8 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) schema: SchemaRef,
-    pub(super) placement: Placement,
+    pub(super) expected: Expected,
+    pub(super) pool: Arc<ReadPool>,
     pub(super) buffer: usize,
     pub(super) batch_rows: usize,
     pub(super) ledger: Arc<Ledger>,
@@ -62,13 +65,16 @@ impl Shared {
     ) -> SendableRecordBatchStream {
         let schema = Arc::clone(&self.schema);
         let stream = futures::stream::once(async move {
-            let partitions = self.placement.count;
-            let listed = SpawnedTask::spawn_blocking(move || reads_by_segment(&reads, partitions));
+            let expected = self.expected;
+            let listed = SpawnedTask::spawn_blocking(move || reads_by_segment(&reads, &expected));
             let segments = listed.join_unwind().await.map_err(|_| {
                 internal_datafusion_err!("the task that reads indexes was cancelled")
             })??;
-            let streams = segments.into_iter().map(|read| self.stream(vec![read], false));
             let schema = Arc::clone(&self.schema);
+            if segments.is_empty() {
+                return Ok(Box::pin(EmptyRecordBatchStream::new(schema)) as _);
+            }
+            let streams = segments.into_iter().map(|read| self.stream(vec![read], false));
             let reservation = MemoryConsumer::new("IFileShuffleReaderExec[Merge]");
             let spills =
                 SpillManager::new(context.runtime_env(), spill_metrics, Arc::clone(&schema));
@@ -131,7 +137,6 @@ impl Reading {
 struct Reader {
     batches: SegmentBatches,
     shared: Shared,
-    batch_rows: usize,
     joining: Joining,
     /// What is held between calls.
     held: Permit,
@@ -142,15 +147,23 @@ impl Reader {
     fn try_new(shared: &Shared, reads: Vec<ShuffleRead>, batch_rows: usize) -> Result<Self> {
         let (schema, counters) = (Arc::clone(&shared.schema), shared.counters.clone());
         Ok(Self {
-            batches: SegmentBatches::try_new(
+            batches: SegmentBatches::pooled(
                 schema,
-                shared.placement,
+                shared.expected,
                 reads,
                 shared.buffer,
                 counters,
+                Arc::clone(&shared.pool),
             )?,
-            batch_rows,
-            joining: Joining { schema: Arc::clone(&shared.schema), joined: None, rows: 0, room: 0 },
+            joining: Joining {
+                schema: Arc::clone(&shared.schema),
+                ledger: Arc::clone(&shared.ledger),
+                batch_rows,
+                joined: None,
+                rows: 0,
+                whole: Vec::new(),
+                refused: false,
+            },
             held: shared.ledger.empty(),
             ended: false,
             shared: shared.clone(),
@@ -172,80 +185,131 @@ impl Reader {
         let mut ready = Vec::new();
         let mut bytes = 0;
         while bytes < CHUNK_BYTES || ready.is_empty() {
-            let mut whole = Vec::new();
-            let (joining, batch_rows) = (&mut self.joining, self.batch_rows);
-            joining.room = self.batches.rows_ahead(batch_rows);
-            let block = self.batches.next_block(&mut |decoder, block| {
-                joining.take(decoder, block, batch_rows, &mut whole)
-            })?;
+            let joining = &mut self.joining;
+            let block = self
+                .batches
+                .next_block(&mut |decoder, block, ahead| joining.take(decoder, block, ahead))?;
             self.ended = block.is_none();
             if self.ended {
-                self.joining.finish(&mut whole)?;
+                self.joining.finish()?;
             }
-            for batch in whole {
-                // A block may have more rows than a batch of this session.
-                let most = self.shared.batch_rows;
-                for start in (0..batch.num_rows()).step_by(most) {
-                    let part = batch.slice(start, most.min(batch.num_rows() - start));
-                    bytes += self.hand_over(part, &mut ready);
-                }
+            for (batch, permit) in self.joining.whole.drain(..) {
+                bytes += hand_over(&batch, permit, self.shared.batch_rows, &mut ready);
             }
-            if self.ended {
+            if self.ended || (self.joining.refused && !ready.is_empty()) {
                 break;
             }
         }
+        self.joining.refused = false;
         let held = self.batches.held_bytes();
         if held > self.held.bytes() {
-            self.held.merge(self.shared.ledger.force(held - self.held.bytes()));
+            self.held.resize(held);
         }
         Ok(ready)
     }
-
-    /// Returns the bytes of the batch.
-    fn hand_over(&self, batch: RecordBatch, ready: &mut Vec<(RecordBatch, Permit)>) -> usize {
-        let bytes = logical_bytes(&batch, 0, batch.num_rows());
-        ready.push((batch, self.shared.ledger.force(bytes)));
-        bytes
-    }
 }
 
-/// Small blocks on their way to a batch: their rows are decoded straight into it.
+/// Cuts a batch, which may have more rows than those of this session. Returns its bytes.
+fn hand_over(
+    batch: &RecordBatch,
+    mut permit: Permit,
+    most: usize,
+    ready: &mut Vec<(RecordBatch, Permit)>,
+) -> usize {
+    let mut sum = 0;
+    for start in (0..batch.num_rows()).step_by(most) {
+        let part = batch.slice(start, most.min(batch.num_rows() - start));
+        let bytes = logical_bytes(&part, 0, part.num_rows());
+        ready.push((part, part_of(&mut permit, bytes)));
+        sum += bytes;
+    }
+    sum
+}
+
+/// A permit for `bytes`, out of `all` as far as that has them.
+fn part_of(all: &mut Permit, bytes: usize) -> Permit {
+    let mut part = all.take();
+    let rest = part.bytes().saturating_sub(bytes);
+    all.move_from(&mut part, rest);
+    part.resize(bytes);
+    part
+}
+
+/// Small blocks on their way to a batch: their rows are decoded straight into it. What decoding takes is reserved before;
+/// when the pool refuses, the batch ends where it is.
 struct Joining {
     schema: SchemaRef,
-    joined: Option<Joined>,
+    ledger: Arc<Ledger>,
+    batch_rows: usize,
+    joined: Option<(Joined, Permit)>,
     rows: usize,
-    /// Rows that the next batch gets room for.
-    room: usize,
+    /// Batches that are complete.
+    whole: Vec<(RecordBatch, Permit)>,
+    /// The pool has refused: what is complete is to be handed over before more is read.
+    refused: bool,
 }
 
 impl Joining {
-    /// Decodes a block: on its own if it has half of a batch's rows, else into the batch that is being filled. Batches that
-    /// are complete go to `whole`.
+    /// Decodes a block: on its own if it has half of a batch's rows, else into the batch that is being filled. `ahead` is
+    /// how many rows there may be with the block and after it.
     fn take(
         &mut self,
         decoder: &mut BlockDecoder,
         block: &[u8],
-        batch_rows: usize,
-        whole: &mut Vec<RecordBatch>,
+        ahead: Option<u64>,
     ) -> BlockResult<()> {
-        let rows = usize::try_from(BlockHeader::parse(block)?.rows).unwrap_or(usize::MAX);
-        if rows >= batch_rows.div_ceil(2) {
-            whole.push(decoder.decode(block)?);
+        let header = BlockHeader::parse(block)?;
+        decoder.check_limits(&header)?;
+        let rows = usize::try_from(header.rows).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX);
+        if rows >= self.batch_rows.div_ceil(2) {
+            let mut permit = self.reserve(bytes)?;
+            let batch = decoder.decode(block)?;
+            permit.resize(logical_bytes(&batch, 0, rows));
+            self.whole.push((batch, permit));
             return Ok(());
         }
-        if self.rows + rows > batch_rows {
-            self.finish(whole)?;
+        if self.rows + rows > self.batch_rows {
+            self.finish()?;
         }
-        let joined = self.joined.get_or_insert_with(|| Joined::new(&self.schema, self.room));
+        let room = ahead.map_or(self.batch_rows, to_usize_limit).min(self.batch_rows);
+        let row_bytes = Joined::row_bytes(&self.schema);
+        // The rows and, of strings, a copy of them in the end.
+        let fresh = if self.joined.is_none() { room * row_bytes } else { 0 };
+        let mut permit = self.reserve(2 * bytes + fresh)?;
+        let (joined, held) = match &mut self.joined {
+            Some(joined) => joined,
+            empty => {
+                let room = if self.refused { rows } else { room };
+                permit.resize(2 * bytes + room * row_bytes);
+                empty.insert((Joined::new(&self.schema, room), self.ledger.empty()))
+            }
+        };
+        held.merge(permit);
         decoder.decode_into(block, joined)?;
+        held.resize(joined.held_bytes());
         self.rows += rows;
         Ok(())
     }
 
-    fn finish(&mut self, whole: &mut Vec<RecordBatch>) -> BlockResult<()> {
+    /// Reserves `bytes`. When the pool refuses, ends the batch that is being filled, and takes what one block needs
+    /// whatever the pool says.
+    fn reserve(&mut self, bytes: usize) -> BlockResult<Permit> {
+        if let Ok(permit) = self.ledger.try_reserve(bytes) {
+            return Ok(permit);
+        }
+        self.refused = true;
+        self.finish()?;
+        Ok(self.ledger.force(bytes))
+    }
+
+    /// Ends the batch that is being filled; in several where dictionary keys or offsets would overflow in one.
+    fn finish(&mut self) -> BlockResult<()> {
         self.rows = 0;
-        if let Some(joined) = self.joined.take() {
-            whole.extend(joined.finish()?);
+        let Some((joined, mut held)) = self.joined.take() else { return Ok(()) };
+        for batch in joined.finish()? {
+            let bytes = logical_bytes(&batch, 0, batch.num_rows());
+            self.whole.push((batch, part_of(&mut held, bytes)));
         }
         Ok(())
     }

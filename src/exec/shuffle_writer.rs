@@ -49,8 +49,8 @@ pub struct ShuffleWrite {
 ///
 /// The stream has one row when the output is in place: `map_id`, `attempt`, `attempt_id`, `committed` (false if the pair
 /// of another attempt was there before, which the other columns then describe), `data_path`, `index_path`, `rows` (null if the
-/// index does not say), `data_bytes`, `segments`, `spills`, `spilled_bytes` and `status`, the bytes of a
-/// [`MapStatus`](crate::map_status::MapStatus).
+/// index does not say), `data_bytes`, `segments`, `spills` and `spilled_bytes` (null if another attempt wrote the pair), and
+/// `status`, the bytes of a [`MapStatus`](crate::map_status::MapStatus).
 ///
 /// Rows are placed as by [`IFileRepartitionExec`](crate::IFileRepartitionExec), but for round-robin, which deals rows by
 /// their ordinal. Dropping the stream removes what was not committed.
@@ -76,8 +76,8 @@ fn summary_schema() -> SchemaRef {
         Field::new("rows", DataType::UInt64, true),
         Field::new("data_bytes", DataType::UInt64, false),
         Field::new("segments", DataType::UInt64, false),
-        Field::new("spills", DataType::UInt64, false),
-        Field::new("spilled_bytes", DataType::UInt64, false),
+        Field::new("spills", DataType::UInt64, true),
+        Field::new("spilled_bytes", DataType::UInt64, true),
         Field::new("status", DataType::Binary, false),
     ]))
 }
@@ -141,6 +141,11 @@ impl IFileShuffleWriterExec {
         &self.write
     }
 
+    /// The options.
+    pub fn options(&self) -> &IFileOptions {
+        &self.options
+    }
+
     fn task(&self) -> MapTask {
         let write = &self.write;
         let store = self.store.clone();
@@ -168,10 +173,11 @@ impl IFileShuffleWriterExec {
 /// The one row that tells of an output.
 fn summary(written: &WrittenOutput) -> Result<RecordBatch> {
     let status = &written.status;
-    let number = |value: u64| -> ArrayRef { Arc::new(UInt64Array::from(vec![value])) };
+    let known = |value: Option<u64>| -> ArrayRef { Arc::new(UInt64Array::from(vec![value])) };
+    let number = |value: u64| known(Some(value));
     let rows: Option<u64> = status.columns.rows.as_ref().map(|rows| rows.iter().sum());
     let segments = status.columns.segments.iter().flatten().map(|count| u64::from(*count)).sum();
-    let spills = u64::try_from(written.spills).unwrap_or(u64::MAX);
+    let spilled = written.spilled.as_ref();
     let id = written.committed.attempt_id.0;
     let text = |path: &PathBuf| -> ArrayRef {
         Arc::new(StringArray::from(vec![path.display().to_string()]))
@@ -183,11 +189,11 @@ fn summary(written: &WrittenOutput) -> Result<RecordBatch> {
         Arc::new(BooleanArray::from(vec![written.committed.ours])),
         text(&written.committed.data),
         text(&written.committed.index),
-        Arc::new(UInt64Array::from(vec![rows])),
+        known(rows),
         number(status.data_length.unwrap_or(0)),
         number(segments),
-        number(spills),
-        number(written.spilled_bytes),
+        known(spilled.map(|spilled| spilled.runs)),
+        known(spilled.map(|spilled| spilled.bytes)),
         Arc::new(BinaryArray::from_vec(vec![&status.encode()?])),
     ];
     Ok(RecordBatch::try_new(summary_schema(), columns)?)

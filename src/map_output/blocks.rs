@@ -53,41 +53,30 @@ impl Blocks {
         filled.map(|(partition, _)| (partition, self.of(partition).collect()))
     }
 
-    /// Forgets all blocks, and keeps one chunk for the next.
-    pub(super) fn clear(&mut self) {
-        self.full.clear();
-        self.open.clear();
-        self.partitions.iter_mut().for_each(Vec::clear);
-        self.bytes = 0;
-    }
-
-    /// A chunk with room, and its number.
-    pub(super) fn chunk(&mut self) -> (usize, &mut Vec<u8>) {
+    /// Adds a block that `write` appends to the buffer it gets. Returns what `write` does, and the bytes that are
+    /// charged.
+    pub(super) fn push<T, E>(
+        &mut self,
+        partition: usize,
+        rows: usize,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<T, E>,
+    ) -> Result<(T, usize), E> {
         if self.open.capacity() - self.open.len() < CHUNK_ROOM {
             let full = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK_BYTES));
             if !full.is_empty() {
                 self.full.push(full);
             }
         }
-        (self.full.len(), &mut self.open)
-    }
-
-    /// Notes a block at `start` of chunk `chunk`, which has `grown` for it, and returns the bytes it is charged with.
-    pub(super) fn push(
-        &mut self,
-        partition: usize,
-        chunk: usize,
-        start: usize,
-        len: usize,
-        rows: usize,
-        grown: usize,
-    ) -> usize {
+        let (start, capacity) = (self.open.len(), self.open.capacity());
+        let written = write(&mut self.open)?;
+        let len = self.open.len() - start;
         if let Some(blocks) = self.partitions.get_mut(partition) {
-            blocks.push(BlockRef { chunk, start, len, rows });
+            blocks.push(BlockRef { chunk: self.full.len(), start, len, rows });
         }
-        let held = len + BLOCK_OVERHEAD + grown;
+        // A large block may have grown its chunk.
+        let held = len + BLOCK_OVERHEAD + self.open.capacity() - capacity;
         self.bytes += held;
-        held
+        Ok((written, held))
     }
 
     /// What all blocks are charged with.

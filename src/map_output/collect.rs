@@ -1,16 +1,16 @@
 //! The rows of one input of a map task on their way to blocks.
 //!
-//! Each batch is grouped by partition with one gather while it is in the cache, and waits. When the batches that wait take
-//! more than the option says, the rows of every partition become a block: its part of each of them, one after
-//! another. Blocks stay in memory until the output is written. When the pool refuses, waiting rows become blocks while they
-//! take the larger part; then all blocks of the input become a run.
+//! Rows are narrowed as they come and held by partition until a partition has a full block. When what is staged takes more
+//! than the option says, the rows of every partition become a block. Types that slabs do not hold wait as batches. Blocks
+//! stay in memory until the output is written, those of an input that has ended for all others to see. When the pool
+//! refuses, staged rows become blocks while they take the larger part; then the largest blocks of this input or of
+//! one that has ended become a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::take;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::SendableRecordBatchStream;
@@ -18,18 +18,22 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::blocks::Blocks;
+use super::encoded::{Counted, Encoded, Parked};
 use super::spill::Spills;
 use super::task::MapTaskMetrics;
-use crate::block::{BlockEncoder, BlockHeader, BlockSlice, logical_bytes};
-use crate::codec::{to_u64, to_usize_limit};
+use super::waiting::Waiting;
+use crate::block::{BlockEncoder, logical_bytes};
+use crate::codec::to_usize_limit;
 use crate::config::IFileOptions;
 use crate::memory::{Ledger, Permit, WORKING_SET_BYTES};
-use crate::partition::{Routed, Router, Source};
+use crate::partition::{
+    After, BlockStage, Grouped, Routed, Router, SlabSource, Slabs, Source, Take, takes_of,
+};
 
 /// Logical bytes of rows that are grouped at once.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// Blocks are a quarter of their rows or less; where they are not, they are charged once they are there.
+/// Blocks are a quarter of the rows of waiting batches or less; where they are not, they are charged once they are there.
 const BLOCK_SHARE: usize = 4;
 
 /// Least bytes of blocks that are worth a run, unless nothing else is left.
@@ -43,60 +47,95 @@ pub(super) struct Shared {
     pub(super) block_rows: usize,
     pub(super) ledger: Arc<Ledger>,
     pub(super) spills: Mutex<Spills>,
+    /// Blocks of inputs that have ended.
+    pub(super) parked: Mutex<Vec<Parked>>,
     /// Grows when a collector finds nothing to give up: the others spill with their next batch.
     pub(super) squeeze: AtomicUsize,
     pub(super) metrics: MapTaskMetrics,
 }
 
-/// What an input came to.
-pub(super) struct Collected {
-    pub(super) blocks: Blocks,
-    pub(super) rows: Vec<u64>,
-    pub(super) memory_bytes: Vec<u64>,
-    _permits: [Permit; 2],
+/// Rows that are not blocks yet.
+enum Staging {
+    Slabs(Box<BlockStage>),
+    Batches(Box<Waiting>),
 }
 
-/// A batch whose rows lie by partition.
-struct GroupedBatch {
-    batch: RecordBatch,
-    /// Partition, first row and rows, ascending.
-    runs: Vec<(usize, usize, usize)>,
-    /// Runs before this one have become blocks.
-    next: usize,
-    bytes_per_row: usize,
+impl Staging {
+    fn try_new(shared: &Shared, partitions: usize) -> Result<Self> {
+        let (schema, codec) = (&shared.schema, shared.options.codec);
+        let (block_rows, block_bytes) = (shared.block_rows, shared.options.block_bytes);
+        if !Slabs::can_hold(schema) {
+            let encoder = BlockEncoder::try_new(Arc::clone(schema), codec)?;
+            let waiting = Waiting::new(encoder, block_rows, block_bytes);
+            return Ok(Self::Batches(Box::new(waiting)));
+        }
+        let by_bytes = block_bytes / Slabs::arrow_row_bytes(schema).max(1);
+        let rows = block_rows.min(by_bytes).max(1);
+        let stage = BlockStage::try_new(Arc::clone(schema), partitions, codec, rows)?;
+        Ok(Self::Slabs(Box::new(stage.with_most_value_bytes(block_bytes))))
+    }
+
+    /// Bytes of the rows.
+    fn used_bytes(&self) -> usize {
+        match self {
+            Self::Slabs(stage) => stage.used_bytes(),
+            Self::Batches(waiting) => waiting.batch_bytes(),
+        }
+    }
+
+    /// Bytes held, with those of the encoder.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Slabs(stage) => stage.held_bytes(),
+            Self::Batches(waiting) => waiting.held_bytes(),
+        }
+    }
+}
+
+/// A part of a batch that is being taken.
+struct Arrival<'a> {
+    batch: &'a RecordBatch,
+    source: SlabSource<'a>,
+    grouped: Option<&'a Grouped<'a>>,
+    partition: usize,
+    takes: Vec<Take<'a>>,
+    bytes: usize,
+}
+
+impl Arrival<'_> {
+    /// Bytes that have to be reserved before it is taken: row numbers, partitions and hashes are beside the rows; so are
+    /// the blocks that waiting batches become, until those are released.
+    fn wanted_bytes(&self, staging: &Staging) -> usize {
+        let staged = match staging {
+            Staging::Slabs(stage) => stage.growth(&self.source, &self.takes),
+            Staging::Batches(_) => self.bytes + self.bytes / BLOCK_SHARE,
+        };
+        staged + 16 * self.batch.num_rows()
+    }
 }
 
 /// Collects the rows of one input.
 pub(super) struct Collector {
     shared: Arc<Shared>,
-    encoder: BlockEncoder,
-    /// What the encoder holds.
-    encoder_permit: Permit,
-    waiting: Vec<GroupedBatch>,
-    /// What the waiting batches hold.
+    input: usize,
+    staging: Staging,
+    /// What the staging holds.
     staged: Permit,
-    blocks: Blocks,
-    /// What the blocks hold.
-    held: Permit,
-    rows: Vec<u64>,
-    memory_bytes: Vec<u64>,
+    /// Whether rows or their room can be given up.
+    roomy: bool,
+    encoded: Encoded,
     squeezed: usize,
 }
 
 impl Collector {
-    pub(super) fn try_new(shared: Arc<Shared>, partitions: usize) -> Result<Self> {
-        let encoder = BlockEncoder::try_new(Arc::clone(&shared.schema), shared.options.codec)?;
-        let ledger = &shared.ledger;
+    pub(super) fn try_new(shared: Arc<Shared>, input: usize, partitions: usize) -> Result<Self> {
+        let staging = Staging::try_new(&shared, partitions)?;
         Ok(Self {
-            encoder,
-            encoder_permit: ledger.empty(),
-            waiting: Vec::new(),
-            staged: ledger.empty(),
-            blocks: Blocks::new(partitions),
-            // What grows with the partitions, whatever their rows.
-            held: ledger.force(partitions * (Blocks::PARTITION_BYTES + 16)),
-            rows: vec![0; partitions],
-            memory_bytes: vec![0; partitions],
+            input,
+            staged: shared.ledger.force(staging.held_bytes()),
+            staging,
+            roomy: false,
+            encoded: Encoded::new(&shared.ledger, partitions),
             squeezed: shared.squeeze.load(Ordering::Relaxed),
             shared,
         })
@@ -107,7 +146,7 @@ impl Collector {
         mut self,
         mut router: Router,
         mut stream: SendableRecordBatchStream,
-    ) -> Result<Collected> {
+    ) -> Result<Counted> {
         loop {
             let timer = self.shared.metrics.fetch_time.timer();
             let batch = stream.next().await;
@@ -124,17 +163,13 @@ impl Collector {
             tokio::task::coop::consume_budget().await;
         }
         drop(stream);
-        self.encode_waiting()?;
-        drop((self.staged, self.encoder));
-        Ok(Collected {
-            blocks: self.blocks,
-            rows: self.rows,
-            memory_bytes: self.memory_bytes,
-            _permits: [self.held, self.encoder_permit],
-        })
+        self.encode_staged(After::Release)?;
+        let (parked, counted) = self.encoded.end(self.input);
+        self.shared.parked.lock().push(parked);
+        Ok(counted)
     }
 
-    /// Groups the rows of `batch`, a part of limited size at a time.
+    /// Takes the rows of `batch`, a part of limited size at a time.
     async fn deliver(&mut self, router: &mut Router, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
         self.shared.metrics.input_rows.add(rows);
@@ -155,44 +190,69 @@ impl Collector {
         batch: &RecordBatch,
         bytes: usize,
     ) -> Result<()> {
-        if self.staged.bytes() / (BLOCK_SHARE + 1) * BLOCK_SHARE + bytes > self.shared.staged_bytes
-        {
-            self.encode_waiting()?;
+        let more = if matches!(self.staging, Staging::Slabs(_)) { 0 } else { bytes };
+        if self.staging.used_bytes() + more > self.shared.staged_bytes {
+            self.encode_staged(After::Keep)?;
         }
-        // Ids, row numbers and runs are beside the rows; so are the blocks that they become, until they are released.
-        let wanted = bytes + bytes / BLOCK_SHARE + 16 * batch.num_rows();
-        let permit = self.reserve(wanted).await?;
+        let metrics = self.shared.metrics.clone();
+        let mut timer = metrics.repartition_time.timer();
+        let (partition, grouped) = match router.route(batch)? {
+            Routed::Whole(partition) => (partition, None),
+            Routed::Grouped(grouped) => (0, Some(grouped)),
+        };
+        let source = Source::try_new(&self.shared.schema, batch)?;
+        let grouped = grouped.as_ref();
+        let all = || vec![Take { partition, rows: source.all_rows(), place: 0 }];
+        let takes = grouped.map_or_else(all, takes_of);
+        let source = SlabSource::new(&source, grouped, usize::MAX);
+        let arrival = Arrival { batch, source, grouped, partition, takes, bytes };
+        timer.stop();
+        let permit = self.reserve(&arrival).await?;
         self.staged.merge(permit);
-        let timer = self.shared.metrics.repartition_time.timer();
-        let grouped = group(router, batch)?;
+        timer.restart();
+        let taken = self.take(arrival);
         timer.done();
-        for &(partition, _, rows) in &grouped.runs {
-            if let Some(count) = self.rows.get_mut(partition) {
-                *count += to_u64(rows);
+        taken
+    }
+
+    fn take(&mut self, mut arrival: Arrival<'_>) -> Result<()> {
+        self.roomy = true;
+        let Self { staging, encoded, shared, .. } = self;
+        match staging {
+            Staging::Slabs(stage) => {
+                let room = &mut shared.ledger.empty();
+                stage.push(&mut arrival.source, arrival.takes, &mut |partition, block, info| {
+                    Ok(encoded.push(partition, info.rows as usize, room, |out| {
+                        out.extend_from_slice(block);
+                        Ok(info)
+                    })?)
+                })?;
+                self.staged.resize(stage.held_bytes());
+            }
+            Staging::Batches(waiting) => {
+                waiting.push(arrival.batch, arrival.grouped, arrival.partition)?;
+                let held = waiting.held_bytes();
+                let blocks = waiting.batch_bytes() / BLOCK_SHARE;
+                self.staged.resize(held + blocks);
             }
         }
-        // Shared buffers that cannot be cut may hold more than the rows.
-        let held = grouped.batch.get_array_memory_size() + 24 * grouped.runs.len();
-        if held > wanted {
-            self.staged.merge(self.shared.ledger.force(held - wanted));
-        }
-        self.waiting.push(grouped);
         Ok(())
     }
 
-    /// Reserves `bytes`; when the pool refuses, gives up what this collector holds, or takes them as its working set.
-    async fn reserve(&mut self, bytes: usize) -> Result<Permit> {
+    /// Reserves what an arrival wants; when the pool refuses, gives up what this collector or one that has ended holds, or
+    /// takes it as its working set.
+    async fn reserve(&mut self, arrival: &Arrival<'_>) -> Result<Permit> {
         loop {
+            let bytes = arrival.wanted_bytes(&self.staging);
             if let Ok(permit) = self.shared.ledger.try_reserve(bytes) {
                 return Ok(permit);
             }
             let staged = self.staged.bytes();
-            if !self.waiting.is_empty() && staged >= self.blocks.bytes() {
-                self.encode_waiting()?;
-            } else if self.blocks.bytes() >= LEAST_RUN_BYTES {
-                self.spill().await?;
-            } else if staged + bytes > WORKING_SET_BYTES && !self.waiting.is_empty() {
-                self.encode_waiting()?;
+            if self.roomy && staged >= self.encoded.blocks.bytes() {
+                self.encode_staged(After::Release)?;
+            } else if self.spill().await? {
+            } else if self.roomy && staged + bytes > WORKING_SET_BYTES {
+                self.encode_staged(After::Release)?;
             } else {
                 if bytes > WORKING_SET_BYTES {
                     self.shared.squeeze.fetch_add(1, Ordering::Relaxed);
@@ -204,169 +264,80 @@ impl Collector {
 
     /// Another collector has nothing left: gives up all that is worth it.
     async fn give_up(&mut self) -> Result<()> {
-        if self.staged.bytes() + self.blocks.bytes() < WORKING_SET_BYTES {
+        if self.staged.bytes() + self.encoded.blocks.bytes() < WORKING_SET_BYTES {
             return Ok(());
         }
-        self.encode_waiting()?;
-        if self.blocks.bytes() >= LEAST_RUN_BYTES {
-            self.spill().await?;
-        }
+        self.encode_staged(After::Release)?;
+        self.spill().await?;
         Ok(())
     }
 
-    /// Turns all waiting rows into blocks, partition after partition.
-    fn encode_waiting(&mut self) -> Result<()> {
+    /// Turns all staged rows into blocks, partition after partition.
+    fn encode_staged(&mut self, after: After) -> Result<()> {
         let metrics = self.shared.metrics.clone();
         let timer = metrics.encode_time.timer();
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let mut slices: Vec<(usize, usize, usize)> = Vec::with_capacity(waiting.len());
-        for partition in 0..self.rows.len() {
-            slices.clear();
-            for (at, grouped) in waiting.iter_mut().enumerate() {
-                match grouped.runs.get(grouped.next) {
-                    Some(&(of, start, rows)) if of == partition => {
-                        slices.push((at, start, rows));
-                        grouped.next += 1;
-                    }
-                    _ => {}
+        let Self { staging, encoded, staged, shared, .. } = self;
+        let mut room = shared.ledger.empty();
+        match staging {
+            Staging::Slabs(stage) => {
+                if after == After::Release {
+                    // What a partition's rows took is free when its block is there.
+                    room = staged.take();
                 }
+                stage.finish(after, &mut |partition, block, info| {
+                    Ok(encoded.push(partition, info.rows as usize, &mut room, |out| {
+                        out.extend_from_slice(block);
+                        Ok(info)
+                    })?)
+                })?;
+                self.roomy = after == After::Keep;
             }
-            if !slices.is_empty() {
-                self.encode_partition(partition, &waiting, &slices)?;
+            Staging::Batches(waiting) => {
+                let blocks = staged.bytes().saturating_sub(waiting.held_bytes());
+                room.move_from(staged, blocks);
+                waiting.encode(encoded, &mut room)?;
+                self.roomy = false;
             }
         }
-        drop(waiting);
-        drop(self.staged.take());
+        staged.merge(room);
+        staged.resize(staging.held_bytes());
         timer.done();
         Ok(())
     }
 
-    /// Encodes the rows of a partition, as many at a time as a block takes.
-    fn encode_partition(
-        &mut self,
-        partition: usize,
-        waiting: &[GroupedBatch],
-        parts: &[(usize, usize, usize)],
-    ) -> Result<()> {
-        let (most_rows, most_bytes) = (self.shared.block_rows, self.shared.options.block_bytes);
-        let mut slices: Vec<BlockSlice<'_>> = Vec::with_capacity(parts.len());
-        let (mut rows, mut bytes) = (0, 0);
-        for &(at, mut offset, mut left) in parts {
-            let Some(GroupedBatch { batch, bytes_per_row, .. }) = waiting.get(at) else { continue };
-            while left > 0 {
-                let by_bytes = most_bytes.saturating_sub(bytes) / (*bytes_per_row).max(1);
-                let len = left.min(most_rows - rows).min(by_bytes);
-                if len > 0 || rows == 0 {
-                    let len = len.max(1);
-                    slices.push(BlockSlice { batch, offset, len });
-                    (rows, bytes) = (rows + len, bytes + len * bytes_per_row);
-                    (offset, left) = (offset + len, left - len);
-                }
-                if left > 0 || rows >= most_rows {
-                    self.encode(partition, &slices)?;
-                    slices.clear();
-                    (rows, bytes) = (0, 0);
-                }
-            }
-        }
-        self.encode(partition, &slices)
-    }
-
-    fn encode(&mut self, partition: usize, slices: &[BlockSlice<'_>]) -> Result<()> {
-        if slices.is_empty() {
-            return Ok(());
-        }
-        let (number, chunk) = self.blocks.chunk();
-        let (start, capacity) = (chunk.len(), chunk.capacity());
-        let info = match self.encoder.encode_slices(slices, chunk) {
-            Ok(info) => info,
-            // Together their dictionaries may have more values than keys can count.
-            Err(error) => match slices.split_at(slices.len() / 2) {
-                ([], _) => return Err(error.into()),
-                (first, second) => {
-                    self.encode(partition, first)?;
-                    return self.encode(partition, second);
-                }
-            },
-        };
-        let header = BlockHeader::parse(chunk.get(start..).unwrap_or_default())?;
-        // A large block may have grown its chunk.
-        let grown = chunk.capacity() - capacity;
-        let rows: usize = slices.iter().map(|slice| slice.len).sum();
-        let held = self.blocks.push(partition, number, start, info.stored_bytes, rows, grown);
-        self.held.merge(self.shared.ledger.force(held));
-        if let Some(sum) = self.memory_bytes.get_mut(partition) {
-            *sum += u64::from(header.decoded_bytes);
-        }
-        let (held, known) = (self.encoder.held_bytes(), self.encoder_permit.bytes());
-        if held > known {
-            self.encoder_permit.merge(self.shared.ledger.force(held - known));
-        }
-        Ok(())
-    }
-
-    /// Writes all blocks as one run, on a blocking thread.
-    async fn spill(&mut self) -> Result<()> {
-        let mut blocks = std::mem::take(&mut self.blocks);
+    /// Writes the largest blocks as one run, on a blocking thread: those of this input or of one that has ended. `false` if
+    /// none are worth it.
+    async fn spill(&mut self) -> Result<bool> {
+        let Some((blocks, permit)) = self.largest() else { return Ok(false) };
         let shared = Arc::clone(&self.shared);
         let written = SpawnedTask::spawn_blocking(move || {
             let timer = shared.metrics.write_time.timer();
             let written = shared.spills.lock().write(blocks.by_partition());
             timer.done();
-            (blocks, written)
+            drop((blocks, permit));
+            written
         });
-        let (returned, written) = written
+        let written = written
             .join_unwind()
             .await
             .map_err(|_| internal_datafusion_err!("the task that writes a run was cancelled"))?;
-        blocks = returned;
         self.shared.metrics.spill_count.add(1);
         self.shared.metrics.spilled_bytes.add(to_usize_limit(written?));
-        let mut freed = self.shared.ledger.empty();
-        freed.move_from(&mut self.held, blocks.bytes());
-        drop(freed);
-        blocks.clear();
-        self.blocks = blocks;
-        Ok(())
+        Ok(true)
     }
-}
 
-/// The rows of `batch` by partition: one gather.
-fn group(router: &mut Router, batch: &RecordBatch) -> Result<GroupedBatch> {
-    let rows = batch.num_rows();
-    let (order, runs) = match router.route(batch)? {
-        Routed::Whole(partition) => (None, vec![(partition, 0, rows)]),
-        Routed::Grouped(grouped) => {
-            let mut by_partition: Vec<_> = (0..grouped.len()).map(|at| grouped.run(at)).collect();
-            by_partition.sort_unstable_by_key(|run| run.0);
-            let mut order = Vec::with_capacity(rows);
-            let mut runs = Vec::with_capacity(by_partition.len());
-            for (partition, rows) in by_partition {
-                runs.push((partition, order.len(), rows.len()));
-                order.extend_from_slice(rows);
-            }
-            (Some(UInt32Array::from(order)), runs)
+    /// Takes the largest blocks that are worth a run.
+    fn largest(&mut self) -> Option<(Blocks, Permit)> {
+        let own = self.encoded.blocks.bytes();
+        let mut parked = self.shared.parked.lock();
+        let largest = (0..).zip(parked.iter()).max_by_key(|(_, parked)| parked.blocks.bytes());
+        let largest =
+            largest.filter(|(_, parked)| parked.blocks.bytes() >= own.max(LEAST_RUN_BYTES));
+        if let Some((at, _)) = largest {
+            let Parked { blocks, permit, .. } = parked.swap_remove(at);
+            return Some((blocks, permit));
         }
-    };
-    let columns = batch.columns().iter().map(|column| {
-        let taken = match &order {
-            Some(order) => take(column, order, None)?,
-            None => ArrayRef::clone(column),
-        };
-        Ok(compact(&taken))
-    });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
-    let bytes_per_row = logical_bytes(&batch, 0, rows).div_ceil(rows.max(1));
-    Ok(GroupedBatch { batch, runs, next: 0, bytes_per_row })
-}
-
-/// Views hold all of the buffers that they point into, whatever part of them: they get buffers of their own.
-fn compact(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
-        _ => ArrayRef::clone(array),
+        drop(parked);
+        (own >= LEAST_RUN_BYTES).then(|| self.encoded.take())
     }
 }

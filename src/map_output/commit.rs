@@ -1,16 +1,19 @@
 //! Files of map outputs: names, the commit of a pair, removal.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crc32fast::Hasher;
+
 use super::index::IndexLayout;
 use super::open::read_trailer;
 use super::source::{LocalOutput, SegmentSource};
 use super::trailer::Trailer;
+use crate::codec::{to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, Place, Result};
 use crate::map_status::AttemptId;
 
@@ -54,6 +57,9 @@ pub enum CommitStep {
     /// The index has its name: the pair is valid.
     IndexRenamed,
 }
+
+/// Bytes of an index that are read at a time to compare its checksum.
+const HASHED_BYTES: usize = 64 * 1024;
 
 type Observer = Arc<dyn Fn(CommitStep) + Send + Sync>;
 
@@ -156,10 +162,12 @@ impl OutputStore {
         let index = self.directory.join(format!(".{name}.{attempt_id}.index.tmp"));
         let failed = |error| io_error("create map output", &data, error);
         let file = OpenOptions::new().create_new(true).write(true).open(&data).map_err(failed)?;
+        let pending = Pending { store: self.clone(), name, attempt_id, data, index, file };
         // As long as the lock on it is held, the attempt is alive.
-        file.lock().map_err(failed)?;
+        let locked = pending.file.lock();
+        locked.map_err(|error| io_error("lock map output", &pending.data, error))?;
         drop(lock);
-        Ok(Pending { store: self.clone(), name, attempt_id, data, index, file })
+        Ok(pending)
     }
 
     /// The lock of an output. Its file is removed by whoever holds it last; a lock on a file that is no longer there does not
@@ -187,22 +195,11 @@ impl OutputStore {
 
     /// Removes temporary files of an output whose attempts are dead. The lock is held.
     fn remove_dead(&self, name: OutputName) -> Result<()> {
-        let prefix = format!(".{name}.");
         for path in self.files()? {
-            let file_name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let Some(attempt) = file_name
-                .strip_prefix(&prefix)
-                .and_then(|rest| rest.strip_suffix(".tmp"))
-                .and_then(|rest| rest.split('.').next())
-            else {
-                continue;
-            };
-            let data = self.directory.join(format!("{prefix}{attempt}.data.tmp"));
-            let alive = match File::open(&data) {
-                Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
-                Err(_) => false,
-            };
-            if !alive {
+            let Some((of, rest)) = hidden(&path).filter(|(of, _)| *of == name) else { continue };
+            let attempt = rest.strip_suffix(".tmp").and_then(|rest| rest.split('.').next());
+            let Some(attempt) = attempt else { continue };
+            if is_dead(&self.directory.join(format!(".{of}.{attempt}.data.tmp"))) {
                 absent_is_fine(fs::remove_file(&path))
                     .map_err(|error| io_error("remove map output", &path, error))?;
             }
@@ -258,8 +255,8 @@ impl OutputStore {
         Ok(there)
     }
 
-    /// Removes the outputs of a shuffle that were written before `epoch`, or that are not valid. Returns their names,
-    /// ascending.
+    /// Removes the outputs of a shuffle that were written before `epoch`, or that are not valid, and what dead attempts at
+    /// any of its outputs left. Returns the names of the outputs, ascending.
     ///
     /// # Errors
     /// Those of the file system.
@@ -267,8 +264,10 @@ impl OutputStore {
         let mut names: Vec<OutputName> = self
             .files()?
             .iter()
-            .filter_map(|path| path.file_stem().and_then(|stem| stem.to_str()))
-            .filter_map(OutputName::parse)
+            .filter_map(|path| match hidden(path) {
+                Some((name, _)) => Some(name),
+                None => OutputName::parse(path.file_stem()?.to_str()?),
+            })
             .filter(|name| name.shuffle == shuffle)
             .collect();
         names.sort_unstable();
@@ -276,12 +275,28 @@ impl OutputStore {
         let mut removed = Vec::new();
         for name in names {
             let _lock = self.lock(name)?;
+            self.remove_dead(name)?;
             let kept = self.valid_pair(name)?.is_some_and(|trailer| trailer.epoch >= epoch);
             if !kept && self.unlink(name)? {
                 removed.push(name);
             }
         }
         Ok(removed)
+    }
+}
+
+/// The output of a lock or a temporary file, and what follows in its name.
+fn hidden(path: &Path) -> Option<(OutputName, &str)> {
+    let (stem, rest) = path.file_name()?.to_str()?.strip_prefix('.')?.split_once('.')?;
+    Some((OutputName::parse(stem)?, rest))
+}
+
+/// Whether the attempt with this data file is known to be dead: the file is gone, or nobody holds its lock. What cannot
+/// be opened or asked, for want of descriptors say, may be alive.
+fn is_dead(data: &Path) -> bool {
+    match File::open(data) {
+        Ok(file) => file.try_lock().is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 
@@ -292,10 +307,16 @@ fn read_pair(data: &Path, index: &Path) -> Result<Trailer> {
     let Some(trailer) = read_trailer(open.as_mut(), &name)? else {
         return Err(IFileError::Usage("read the trailer of a part of a data file"));
     };
-    let len = usize::try_from(open.index_len()?).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; len];
-    open.read_index(0, &mut bytes)?;
-    let found = crc32fast::hash(&bytes);
+    let (len, mut at) = (open.index_len()?, 0);
+    let (mut hasher, mut buffer) = (Hasher::new(), vec![0; HASHED_BYTES]);
+    while at < len {
+        let bytes =
+            buffer.get_mut(..to_usize_limit(len - at).min(HASHED_BYTES)).unwrap_or_default();
+        open.read_index(at, bytes)?;
+        hasher.update(bytes);
+        at += to_u64(bytes.len());
+    }
+    let found = hasher.finalize();
     if found != trailer.index_crc {
         let file = Some(index.display().to_string().into());
         let fault = Fault::Checksum { expected: trailer.index_crc, found };

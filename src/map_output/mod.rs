@@ -20,7 +20,7 @@
 //! | 40 | 4 | CRC of the segments |
 //! | 44 | 4 | CRC of the index file |
 //! | 48 | 8 | map id |
-//! | 56 | 4 | 0 |
+//! | 56 | 4 | attempt |
 //! | 60 | 4 | CRC of bytes 0..60 |
 //!
 //! # Index, layout `ifile`
@@ -93,16 +93,19 @@
 mod blocks;
 mod collect;
 mod commit;
+mod encoded;
 mod index;
 mod join;
 mod open;
 mod options;
+mod pool;
 mod reader;
 mod segment;
 mod source;
 mod spill;
 mod task;
 mod trailer;
+mod waiting;
 mod writer;
 
 pub use commit::{CommitStep, Committed, OutputName, OutputStore};
@@ -113,5 +116,6 @@ pub use segment::StoredSegment;
 pub use source::{FetchedOutput, LocalOutput, OpenSegments, SegmentSource};
 pub use task::placement_of;
 
-pub(crate) use reader::reads_by_segment;
+pub(crate) use pool::ReadPool;
+pub(crate) use reader::{Expected, reads_by_segment};
 pub(crate) use task::{MapTask, MapTaskMetrics, WrittenOutput};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::index::OutputIndex;
+use super::commit::{OutputName, OutputStore};
+use super::index::{IndexLayout, OutputIndex};
 use super::source::{OpenSegments, SegmentSource};
 use super::trailer::{TRAILER_BYTES, Trailer};
 use crate::codec::to_u64;
@@ -14,6 +15,8 @@ pub(super) struct OpenOutput {
     pub(super) source: Box<dyn OpenSegments>,
     pub(super) index: OutputIndex,
     pub(super) attempt_id: Option<AttemptId>,
+    /// `None` if only parts of the data file are here.
+    pub(super) trailer: Option<Trailer>,
 }
 
 impl OpenOutput {
@@ -23,6 +26,14 @@ impl OpenOutput {
             Err(IFileError::Corrupt(_)) => Self::open_once(source, partitions),
             other => other,
         }
+    }
+
+    /// Opens the pair in place, whatever the layout of its index.
+    pub(super) fn in_place(store: &OutputStore, name: OutputName, partitions: u32) -> Result<Self> {
+        let source = store.source(name, IndexLayout::default());
+        let trailer = read_trailer(source.open()?.as_mut(), &source.name())?;
+        let layout = trailer.map_or(Ok(IndexLayout::default()), |trailer| trailer.layout())?;
+        Self::open(&store.source(name, layout), partitions)
     }
 
     fn open_once(source: &dyn SegmentSource, partitions: u32) -> Result<Self> {
@@ -52,7 +63,7 @@ impl OpenOutput {
             }
         }
         let id = head.map(|head| head.attempt_id).or(trailer.map(|trailer| trailer.attempt_id));
-        Ok(Self { source: open, index, attempt_id: id })
+        Ok(Self { source: open, index, attempt_id: id, trailer })
     }
 }
 

@@ -28,6 +28,11 @@ pub trait SegmentSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`IFileError::Io`] if there is none.
     fn open(&self) -> Result<Box<dyn OpenSegments>>;
+
+    /// The files, if this is an output in local files: what another process can open as well.
+    fn as_local(&self) -> Option<&LocalOutput> {
+        None
+    }
 }
 
 /// An open map output. All calls may block; ranges are within the lengths.
@@ -76,6 +81,18 @@ impl LocalOutput {
     ) -> Self {
         Self { map_id, data: data.into(), index: index.into(), layout }
     }
+
+    /// The data file.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> &Path {
+        &self.index
+    }
 }
 
 impl SegmentSource for LocalOutput {
@@ -105,6 +122,10 @@ impl SegmentSource for LocalOutput {
         // The index goes first: it is renamed last, so its data is there or newer.
         let index = open(&self.index)?;
         Ok(Box::new(OpenFiles { data: open(&self.data)?, index }))
+    }
+
+    fn as_local(&self) -> Option<&LocalOutput> {
+        Some(self)
     }
 }
 
@@ -168,17 +189,28 @@ pub struct FetchedOutput {
 
 impl FetchedOutput {
     /// The output of map task `map_id`, called `name` in errors. `parts` are offsets in the data file and the bytes
-    /// there, in any order.
-    #[must_use]
-    pub fn new(
+    /// there, ascending; a segment lies in one of them.
+    ///
+    /// # Errors
+    /// [`IFileError::Corrupt`] for a part that begins before the end of the one before it.
+    pub fn try_new(
         map_id: u64,
         name: &str,
         layout: IndexLayout,
         index: Buffer,
-        mut parts: Vec<(u64, Buffer)>,
-    ) -> Self {
-        parts.sort_by_key(|part| part.0);
-        Self { map_id, name: name.into(), layout, index, parts, data_len: None }
+        parts: Vec<(u64, Buffer)>,
+    ) -> Result<Self> {
+        let name: Arc<str> = name.into();
+        let mut end = 0;
+        for &(offset, ref bytes) in &parts {
+            if offset < end {
+                let (what, file) = ("offset of fetched bytes", Some(Arc::clone(&name)));
+                let fault = Fault::Invalid { what, expected: end, found: offset };
+                return Err(IFileError::corrupt(fault, Place { file, partition: None, offset }));
+            }
+            end = offset.saturating_add(to_u64(bytes.len()));
+        }
+        Ok(Self { map_id, name, layout, index, parts, data_len: None })
     }
 
     /// The same, where the whole data file was fetched: the ids of data and index are then compared.

@@ -1,7 +1,7 @@
 //! Runs of a map task on scratch files: segments in partition order, kept until they are spliced.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Cursor, Read, Write};
 use std::iter::Peekable;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -199,8 +199,17 @@ impl RunReader {
         Ok(writer.splice_bytes(partition, segment, &bytes)?)
     }
 
+    /// Opens a segment. Those of streams come in order, and whole.
+    pub(super) fn open(&mut self, segment: &StoredSegment) -> Result<SegmentBytes> {
+        if let RunBytes::Local(file) = &self.bytes {
+            let (at, end) = (segment.offset, segment.end());
+            return Ok(SegmentBytes::Local { file: Arc::clone(file), at, end });
+        }
+        Ok(SegmentBytes::Whole(Cursor::new(self.read(segment)?)))
+    }
+
     /// The stored bytes of a segment. Those of streams come in order.
-    pub(super) fn read(&mut self, segment: &StoredSegment) -> Result<Vec<u8>> {
+    fn read(&mut self, segment: &StoredSegment) -> Result<Vec<u8>> {
         let len = to_usize_limit(segment.stored);
         let read = match &mut self.bytes {
             RunBytes::Local(file) => {
@@ -216,6 +225,26 @@ impl RunReader {
 
     fn failed(&self, segment: &StoredSegment, error: DataFusionError) -> DataFusionError {
         error.context(format!("reading a segment at offset {} of {}", segment.offset, self.name))
+    }
+}
+
+/// The stored bytes of a segment on their way to a reader.
+pub(super) enum SegmentBytes {
+    Local { file: Arc<File>, at: u64, end: u64 },
+    Whole(Cursor<Vec<u8>>),
+}
+
+impl Read for SegmentBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Local { file, at, end } => {
+                let len = to_usize_limit(end.saturating_sub(*at)).min(buffer.len());
+                let read = file.read_at(buffer.get_mut(..len).unwrap_or_default(), *at)?;
+                *at += to_u64(read);
+                Ok(read)
+            }
+            Self::Whole(bytes) => bytes.read(buffer),
+        }
     }
 }
 

@@ -13,8 +13,9 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
-use super::collect::{Collected, Collector, Shared};
+use super::collect::{Collector, Shared};
 use super::commit::{Committed, OutputName, OutputStore};
+use super::encoded::Counted;
 use super::index::OutputHead;
 use super::join::Joiner;
 use super::open::OpenOutput;
@@ -23,6 +24,7 @@ use super::segment::{StoredSegment, composed_crc};
 use super::spill::Spills;
 use super::writer::OutputWriter;
 use crate::block::schema_fingerprint;
+use crate::codec::to_u64;
 use crate::config::IFileOptions;
 use crate::map_status::{
     AttemptId, BlockSizes, Location, MapStatus, PartitionColumns, PartitionFunction, Placement,
@@ -94,8 +96,14 @@ pub(crate) struct WrittenOutput {
     /// The status of the pair in place.
     pub(crate) status: MapStatus,
     pub(crate) committed: Committed,
-    pub(crate) spills: usize,
-    pub(crate) spilled_bytes: u64,
+    /// `None` where another attempt wrote the pair.
+    pub(crate) spilled: Option<Spilled>,
+}
+
+/// What went through scratch files.
+pub(crate) struct Spilled {
+    pub(crate) runs: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The placement that a writer by `partitioning` states.
@@ -134,6 +142,7 @@ impl MapTask {
             block_rows: context.session_config().batch_size().max(1),
             ledger: Ledger::new(&self.owner, context.memory_pool(), shares),
             spills: Mutex::new(Spills::new(disk, Arc::clone(&self.owner))),
+            parked: Mutex::default(),
             squeeze: AtomicUsize::new(0),
             metrics: self.metrics.clone(),
         });
@@ -147,7 +156,7 @@ impl MapTask {
                 }
                 other => Router::try_new(other, input, count)?,
             };
-            let collector = Collector::try_new(Arc::clone(&shared), partitions)?;
+            let collector = Collector::try_new(Arc::clone(&shared), input, partitions)?;
             tasks.push(SpawnedTask::spawn(collector.run(router, stream)));
         }
         // The first error drops, and so aborts, the others.
@@ -155,13 +164,13 @@ impl MapTask {
             let ended = task.join_unwind().await;
             ended.map_err(|_| internal_datafusion_err!("a map task was cancelled"))?
         });
-        let collected = futures::future::try_join_all(joined).await?;
+        let counted = futures::future::try_join_all(joined).await?;
         let metrics = self.metrics.clone();
         let ledger = Arc::clone(&shared.ledger);
         let written = SpawnedTask::spawn_blocking(move || {
             let time = self.metrics.write_time.clone();
             let timer = time.timer();
-            let written = self.write(&shared, &collected);
+            let written = self.write(&shared, &counted);
             timer.done();
             written
         });
@@ -175,7 +184,7 @@ impl MapTask {
     }
 
     /// Writes and commits what was collected. Blocks the thread.
-    fn write(self, shared: &Shared, collected: &[Collected]) -> Result<WrittenOutput> {
+    fn write(self, shared: &Shared, counted: &[Counted]) -> Result<WrittenOutput> {
         let partitions = self.partitioning.partition_count();
         let attempt_id = fresh_attempt_id(self.name, self.attempt);
         let (disk, owner) = {
@@ -183,14 +192,17 @@ impl MapTask {
             (spills.disk(), Arc::clone(&self.owner))
         };
         let spills = std::mem::replace(&mut *shared.spills.lock(), Spills::new(disk, owner));
-        let (spill_count, spilled_bytes) = (spills.runs.len(), spills.bytes);
+        let spilled = Spilled { runs: to_u64(spills.runs.len()), bytes: spills.bytes };
         let mut readers = spills.into_readers()?;
+        let mut parked = std::mem::take(&mut *shared.parked.lock());
+        parked.sort_unstable_by_key(|parked| parked.input);
         let pending = self.store.begin(self.name, attempt_id)?;
         let mut writer = OutputWriter::new(pending, partitions)?;
-        let mut joiner = Joiner::new(&self, shared)?;
+        let mut joiner = Joiner::try_new(&self, shared)?;
         let first_run = u32::try_from(readers.len()).unwrap_or(u32::MAX);
         for partition in 0..partitions {
-            if joiner.join(partition, &mut readers, collected, &mut writer)? {
+            if let Some(joiner) = &mut joiner {
+                joiner.join(partition, &mut readers, &parked, &mut writer)?;
                 continue;
             }
             for reader in &mut readers {
@@ -199,17 +211,17 @@ impl MapTask {
                 }
             }
             if self.sorted {
-                for (run, input) in (first_run..).zip(collected) {
+                for (run, input) in (first_run..).zip(&parked) {
                     let blocks: Vec<_> = input.blocks.of(partition).collect();
                     writer.blocks(partition, run, &blocks)?;
                 }
             } else {
                 let blocks: Vec<_> =
-                    collected.iter().flat_map(|input| input.blocks.of(partition)).collect();
+                    parked.iter().flat_map(|input| input.blocks.of(partition)).collect();
                 writer.blocks(partition, first_run, &blocks)?;
             }
         }
-        drop(readers);
+        drop((readers, parked));
         let placement = placement_of(&self.partitioning);
         let head = OutputHead {
             attempt_id,
@@ -224,15 +236,17 @@ impl MapTask {
             data_crc: 0,
             schema: Arc::clone(&self.schema),
         };
-        let (committed, segments) = writer.finish(self.output.layout, head)?;
-        let status = if committed.ours {
-            let rows = sums(collected, partitions, |input| &input.rows);
-            let memory = sums(collected, partitions, |input| &input.memory_bytes);
-            self.status(attempt_id, &segments, Some(rows), Some(memory))
-        } else {
-            self.status_in_place(&committed, partitions)?
-        };
-        Ok(WrittenOutput { status, committed, spills: spill_count, spilled_bytes })
+        let (mut committed, segments) = writer.finish(self.output.layout, head)?;
+        if committed.ours {
+            let rows = sums(counted, partitions, |input| &input.rows);
+            let memory = sums(counted, partitions, |input| &input.memory_bytes);
+            let status = self.status(attempt_id, &segments, Some(rows), Some(memory));
+            return Ok(WrittenOutput { status, committed, spilled: Some(spilled) });
+        }
+        let status = self.status_in_place(committed.attempt_id)?;
+        // A later epoch may have replaced the pair since.
+        committed.attempt_id = status.attempt_id.unwrap_or(committed.attempt_id);
+        Ok(WrittenOutput { status, committed, spilled: None })
     }
 
     fn status(
@@ -268,38 +282,41 @@ impl MapTask {
         }
     }
 
-    /// The status of the pair that was there before.
-    fn status_in_place(&self, committed: &Committed, partitions: usize) -> Result<MapStatus> {
-        let source = self.store.source(self.name, self.output.layout);
+    /// The status of the pair that was there before, by what its files say. A `tez` index says neither rows nor checksums,
+    /// and nothing of schema, codec and placement: those of a map task are the same in every attempt.
+    fn status_in_place(&self, attempt_id: AttemptId) -> Result<MapStatus> {
         let count = placement_of(&self.partitioning).count;
-        let mut open = OpenOutput::open(&source, count)?;
-        let mut segments = Vec::with_capacity(partitions);
-        for partition in 0..count {
-            segments.push(open.index.segments(open.source.as_mut(), partition)?);
-        }
+        let mut open = OpenOutput::in_place(&self.store, self.name, count)?;
+        let segments = (0..open.index.partitions())
+            .map(|partition| open.index.segments(open.source.as_mut(), partition))
+            .collect::<Result<Vec<_>, _>>()?;
         let rows = open.index.head().is_some().then(|| {
             segments
                 .iter()
                 .map(|all: &Vec<StoredSegment>| all.iter().map(|one| one.rows).sum())
                 .collect()
         });
-        let mut status = self.status(committed.attempt_id, &segments, rows, None);
-        if let Some(head) = open.index.head() {
-            (status.attempt, status.epoch, status.sorted) = (head.attempt, head.epoch, head.sorted);
-        } else {
-            status.columns.checksums = None;
+        let attempt_id = open.attempt_id.unwrap_or(attempt_id);
+        let mut status = self.status(attempt_id, &segments, rows, None);
+        status.layout = open.index.layout().wire_id();
+        if let Some(trailer) = &open.trailer {
+            (status.attempt, status.epoch) = (trailer.attempt, trailer.epoch);
+        }
+        match open.index.head() {
+            Some(head) => {
+                (status.codec, status.sorted) = (head.codec, head.sorted);
+                status.schema_fingerprint = head.schema_fingerprint;
+                status.placement = head.placement;
+            }
+            None => status.columns.checksums = None,
         }
         Ok(status)
     }
 }
 
-fn sums(
-    collected: &[Collected],
-    partitions: usize,
-    of: impl Fn(&Collected) -> &Vec<u64>,
-) -> Vec<u64> {
+fn sums(counted: &[Counted], partitions: usize, of: impl Fn(&Counted) -> &Vec<u64>) -> Vec<u64> {
     let mut sums = vec![0; partitions];
-    for input in collected {
+    for input in counted {
         sums.iter_mut().zip(of(input)).for_each(|(sum, value)| *sum += value);
     }
     sums

@@ -1,5 +1,6 @@
 //! The end of a data file.
 
+use super::index::IndexLayout;
 use crate::codec::to_u64;
 use crate::error::{Fault, IFileError, Place, Result};
 use crate::map_status::AttemptId;
@@ -23,9 +24,15 @@ pub(super) struct Trailer {
     pub(super) data_crc: u32,
     pub(super) index_crc: u32,
     pub(super) map_id: u64,
+    pub(super) attempt: u32,
 }
 
 impl Trailer {
+    /// The layout of the index.
+    pub(super) fn layout(&self) -> Result<IndexLayout> {
+        IndexLayout::from_wire_id(self.layout)
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(TRAILER_BYTES);
         out.extend_from_slice(&MAGIC);
@@ -37,7 +44,7 @@ impl Trailer {
         out.extend_from_slice(&self.data_crc.to_le_bytes());
         out.extend_from_slice(&self.index_crc.to_le_bytes());
         out.extend_from_slice(&self.map_id.to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.attempt.to_le_bytes());
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -57,7 +64,7 @@ impl Trailer {
         let data_crc = cursor.u32_le("data trailer")?;
         let index_crc = cursor.u32_le("data trailer")?;
         let map_id = cursor.u64_le("data trailer")?;
-        let reserved = u32::from(reserved) | cursor.u32_le("data trailer")?;
+        let attempt = cursor.u32_le("data trailer")?;
         let found = cursor.u32_le("data trailer")?;
         let unknown = |what, found| {
             Err(IFileError::corrupt(Fault::UnknownTag { what, found }, start.clone()))
@@ -78,6 +85,6 @@ impl Trailer {
             let fault = Fault::UnexpectedEnd { what, expected: length, found };
             return Err(IFileError::corrupt(fault, start.clone()));
         }
-        Ok(Self { layout, attempt_id, epoch, length, data_crc, index_crc, map_id })
+        Ok(Self { layout, attempt_id, epoch, length, data_crc, index_crc, map_id, attempt })
     }
 }

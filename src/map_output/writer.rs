@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use datafusion::common::Result as DataFusionResult;
+
 use super::commit::{Committed, Pending};
 use super::index::{IndexLayout, OutputHead, encode_index};
 use super::segment::{StoredSegment, composed_crc, segment_crc};
@@ -32,6 +34,45 @@ pub(super) struct BlockBytes<'a> {
     pub(super) rows: usize,
 }
 
+/// Writes one segment of blocks.
+pub(super) struct BlocksWriter<'s, W: Write> {
+    writer: SegmentWriter<'s, W>,
+    offset: u64,
+    run: u32,
+    rows: u64,
+}
+
+impl<'s, W: Write> BlocksWriter<'s, W> {
+    /// A segment in `sink`, whose next byte is at `place`.
+    fn begin(
+        sink: W,
+        scratch: &'s mut WriteScratch,
+        bound: RawBound,
+        place: Place,
+        run: u32,
+    ) -> Result<Self> {
+        let offset = place.offset;
+        Ok(Self { writer: SegmentWriter::at(sink, scratch, bound, place)?, offset, run, rows: 0 })
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8], rows: usize) -> Result<()> {
+        self.rows += to_u64(rows);
+        self.writer.append(&[], bytes)
+    }
+
+    fn finish(self) -> Result<StoredSegment> {
+        let summary = self.writer.finish()?;
+        Ok(StoredSegment {
+            offset: self.offset,
+            stored: summary.part_length,
+            raw: summary.raw_length,
+            rows: self.rows,
+            run: self.run,
+            crc32: segment_crc(&summary),
+        })
+    }
+}
+
 /// Writes one segment of `blocks` to `sink`, whose next byte is at `place`.
 pub(super) fn write_segment<W: Write>(
     sink: W,
@@ -42,20 +83,11 @@ pub(super) fn write_segment<W: Write>(
 ) -> Result<StoredSegment> {
     let raw: usize = blocks.iter().map(|block| block.bytes.len() + MAX_RECORD_HEAD).sum();
     let bound = RawBound::exact(to_u64(SEGMENT_ENVELOPE + raw));
-    let offset = place.offset;
-    let mut writer = SegmentWriter::at(sink, scratch, bound, place)?;
+    let mut segment = BlocksWriter::begin(sink, scratch, bound, place, run)?;
     for block in blocks {
-        writer.append(&[], block.bytes)?;
+        segment.append(block.bytes, block.rows)?;
     }
-    let summary = writer.finish()?;
-    Ok(StoredSegment {
-        offset,
-        stored: summary.part_length,
-        raw: summary.raw_length,
-        rows: blocks.iter().map(|block| to_u64(block.rows)).sum(),
-        run,
-        crc32: segment_crc(&summary),
-    })
+    segment.finish()
 }
 
 /// The data file of an attempt: segments come in the order of their partitions.
@@ -115,6 +147,22 @@ impl OutputWriter {
         }
         let place = self.place(partition);
         let segment = write_segment(&mut self.sink, &mut self.scratch, place, run, blocks)?;
+        self.push(partition, segment);
+        Ok(())
+    }
+
+    /// Appends a segment of the blocks that `fill` writes.
+    pub(super) fn segment(
+        &mut self,
+        partition: usize,
+        run: u32,
+        fill: impl FnOnce(&mut BlocksWriter<'_, &mut BufWriter<File>>) -> DataFusionResult<()>,
+    ) -> DataFusionResult<()> {
+        let place = self.place(partition);
+        let (sink, scratch) = (&mut self.sink, &mut self.scratch);
+        let mut segment = BlocksWriter::begin(sink, scratch, RawBound::UNKNOWN, place, run)?;
+        fill(&mut segment)?;
+        let segment = segment.finish()?;
         self.push(partition, segment);
         Ok(())
     }
@@ -182,6 +230,7 @@ impl OutputWriter {
             data_crc: head.data_crc,
             index_crc: crc32fast::hash(&index),
             map_id: head.map_id,
+            attempt: head.attempt,
         };
         let committed = self.pending.commit(&trailer, &index)?;
         Ok((committed, self.partitions))

@@ -10,6 +10,9 @@ use crate::wire::{Cursor, put_vlong};
 /// Most digits of the number in a string: all of them fit 64 bits.
 const MAX_DIGITS: usize = 18;
 
+/// Most bytes of the strings of a column: heads and tails are stored once for all strings that have them.
+const MOST_TEXT_BYTES: usize = 1 << 30;
+
 pub(super) fn put_vint(dst: &mut Vec<u8>, value: u64) {
     put_vlong(dst, value.cast_signed());
 }
@@ -74,26 +77,39 @@ fn low_byte(value: u64) -> u8 {
     value as u8
 }
 
+/// A number column in its bytes: one of values that are all alike has none, and takes no memory either.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers<'a> {
+    least: u64,
+    len: usize,
+    /// One after another, `len` bytes each.
+    planes: &'a [u8],
+}
+
+impl<'a> Numbers<'a> {
+    pub(super) fn iter(self) -> impl Iterator<Item = u64> + 'a {
+        (0..self.len).map(move |at| {
+            let planes = self.planes.get(at..).unwrap_or_default().iter().step_by(self.len);
+            let bits = (0_u32..).step_by(8).zip(planes);
+            let offset = bits.fold(0, |offset, (shift, &byte)| offset | u64::from(byte) << shift);
+            self.least.wrapping_add(offset)
+        })
+    }
+}
+
 /// Takes a number column of `len` values.
-pub(super) fn take_numbers(
-    cursor: &mut Cursor<'_>,
+pub(super) fn take_numbers<'a>(
+    cursor: &mut Cursor<'a>,
     len: usize,
     what: &'static str,
-) -> Result<Vec<u64>> {
+) -> Result<Numbers<'a>> {
     let width = cursor.u8(what)?;
     if width > 8 {
         return Err(cursor.error(Fault::Invalid { what, expected: 8, found: u64::from(width) }));
     }
     let least = cursor.u64_le(what)?;
-    let mut values = vec![0_u64; len];
-    for plane in 0..width {
-        let bytes = cursor.take(len, what)?;
-        for (value, &byte) in values.iter_mut().zip(bytes) {
-            *value |= u64::from(byte) << (8 * plane);
-        }
-    }
-    values.iter_mut().for_each(|value| *value = value.wrapping_add(least));
-    Ok(values)
+    let planes = cursor.take(len.saturating_mul(usize::from(width)), what)?;
+    Ok(Numbers { least, len, planes })
 }
 
 /// Cuts a string around its last number without leading zeros.
@@ -188,18 +204,27 @@ pub(super) fn take_strings(
     let ids = take_numbers(cursor, len, what)?;
     let numbers = take_numbers(cursor, len, what)?;
     let mut number = 0_u64;
+    let mut left = MOST_TEXT_BYTES;
     let mut texts = Vec::with_capacity(len);
-    for (id, delta) in ids.into_iter().zip(numbers) {
+    for (id, delta) in ids.iter().zip(numbers.iter()) {
         number = number.wrapping_add(undo_zigzag(delta));
         let shape = usize::try_from(id).ok().and_then(|id| shapes.get(id));
         let Some((head, tail, numbered)) = shape else {
             let fault = Fault::Invalid { what, expected: to_u64(count), found: id };
             return Err(IFileError::corrupt(fault, place));
         };
-        texts.push(match numbered {
-            false => Arc::clone(head),
-            true => format!("{head}{number}{tail}").into(),
-        });
+        if !numbered {
+            texts.push(Arc::clone(head));
+            continue;
+        }
+        let bytes = head.len() + tail.len() + MAX_DIGITS + 2;
+        let Some(rest) = left.checked_sub(bytes) else {
+            let found = to_u64(MOST_TEXT_BYTES - left).saturating_add(to_u64(bytes));
+            let fault = Fault::Invalid { what, expected: to_u64(MOST_TEXT_BYTES), found };
+            return Err(IFileError::corrupt(fault, place));
+        };
+        left = rest;
+        texts.push(format!("{head}{number}{tail}").into());
     }
     Ok(texts)
 }
@@ -216,4 +241,45 @@ pub(super) fn to_deltas(values: &mut [u64]) {
 
 pub(super) fn undo_zigzag(delta: u64) -> u64 {
     (delta >> 1) ^ (delta & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Place;
+
+    #[test]
+    fn number_columns_come_back_at_every_width() {
+        for width in 0..=8 {
+            let most = u64::MAX.checked_shr(64 - 8 * width).unwrap_or(0);
+            let values = [7, 7 + most / 2, 7_u64.saturating_add(most), 7];
+            let mut bytes = Vec::new();
+            put_numbers(&mut bytes, &values);
+            let mut cursor = Cursor::new(&bytes, Place::default());
+            let numbers = take_numbers(&mut cursor, values.len(), "numbers").unwrap();
+            assert!(numbers.iter().eq(values), "width {width}");
+            assert_eq!(cursor.remaining(), 0);
+        }
+    }
+
+    #[test]
+    fn m2_strings_that_share_a_long_head_have_a_cap() {
+        let strings = |head: usize, count: usize| {
+            let mut bytes = Vec::new();
+            put_vint(&mut bytes, 1);
+            put_string(&mut bytes, &"x".repeat(head));
+            put_string(&mut bytes, "");
+            bytes.push(1);
+            // One shape, and the same number, for all.
+            bytes.extend_from_slice(&[0; 18]);
+            let mut cursor = Cursor::new(&bytes, Place::default());
+            take_strings(&mut cursor, count, "paths")
+        };
+        assert_eq!(strings(1000, 10).unwrap().len(), 10);
+        let error = strings(MOST_TEXT_BYTES / 8, 10).unwrap_err();
+        let bytes = to_u64(MOST_TEXT_BYTES / 8 + MAX_DIGITS + 2);
+        let (what, expected) = ("paths", to_u64(MOST_TEXT_BYTES));
+        let fault = Fault::Invalid { what, expected, found: 8 * bytes };
+        assert_eq!(error.fault(), Some(&fault));
+    }
 }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::envelope::{Envelope, TableReference};
+use super::sizes::BlockSizes;
 use super::status::MapStatus;
+use super::status_bytes::{CHECKSUMS, EXACT, MEMORY, ROWS, SEGMENTS, shared_flags};
 use super::table::encode_table;
 use crate::codec::to_u64;
 use crate::error::{IFileError, Result};
@@ -126,7 +128,8 @@ impl StatusRegistry {
         Ok(self.shuffle(shuffle)?.outputs.lock().statuses.values().cloned().collect())
     }
 
-    /// What to tell readers of a shuffle in its present epoch.
+    /// What to tell readers of a shuffle in its present epoch. Columns that some of the statuses do not have are left out
+    /// of all, and sizes are codes unless all of them are exact.
     ///
     /// # Errors
     /// If the shuffle is not registered, or its statuses do not fit one table.
@@ -141,7 +144,8 @@ impl StatusRegistry {
             }
             outputs.clone()
         };
-        let statuses: Vec<Arc<MapStatus>> = outputs.statuses.into_values().collect();
+        let mut statuses: Vec<Arc<MapStatus>> = outputs.statuses.into_values().collect();
+        level(&mut statuses);
         let table = encode_table(&statuses, outputs.epoch)?;
         self.encoded.fetch_add(1, Ordering::Relaxed);
         let made = if table.len() <= self.direct_bytes {
@@ -166,5 +170,26 @@ impl StatusRegistry {
     #[must_use]
     pub fn tables_encoded(&self) -> u64 {
         self.encoded.load(Ordering::Relaxed)
+    }
+}
+
+/// Gives all statuses the same columns and form of sizes: those that every one of them has. The status of an attempt that
+/// found another one's output in place has less to tell than that one's own.
+fn level(statuses: &mut [Arc<MapStatus>]) {
+    let flags = |status: &Arc<MapStatus>| shared_flags(status);
+    let Some(shared) = statuses.iter().map(flags).reduce(|all, flags| all & flags) else { return };
+    for status in statuses.iter_mut().filter(|status| flags(status) != shared) {
+        let status = Arc::make_mut(status);
+        let lacks = |flag: u16| shared & flag == 0;
+        if lacks(EXACT)
+            && let BlockSizes::Exact(sizes) = &status.sizes
+        {
+            status.sizes = BlockSizes::coded(sizes);
+        }
+        let columns = &mut status.columns;
+        columns.rows.take_if(|_| lacks(ROWS));
+        columns.memory_bytes.take_if(|_| lacks(MEMORY));
+        columns.segments.take_if(|_| lacks(SEGMENTS));
+        columns.checksums.take_if(|_| lacks(CHECKSUMS));
     }
 }

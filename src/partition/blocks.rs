@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err};
 
-use super::grouping::Grouping;
+use super::grouping::{Grouped, Grouping};
 use super::slab::{SlabSource, Slabs, Take};
 use super::source::{Rows, Source};
 use super::stage::{Room, Stage};
@@ -38,14 +38,37 @@ const MOST_VALUE_BYTES: usize = 128 * 1024 * 1024;
 /// # }
 /// ```
 pub struct BlockPartitioner {
+    grouping: Grouping,
+    stage: BlockStage,
+}
+
+/// Rows of all partitions on their way to blocks.
+pub(crate) struct BlockStage {
     schema: SchemaRef,
     partitions: usize,
     block_rows: usize,
     most_value_bytes: usize,
-    grouping: Grouping,
     staged: Staged,
     encoder: BlockEncoder,
     out: Vec<u8>,
+}
+
+/// What becomes of the room of rows that have left as blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It is for the rows that follow.
+    Keep,
+    /// It is given back.
+    Release,
+}
+
+impl After {
+    pub(super) fn empty<T>(self, values: &mut Vec<T>) {
+        match self {
+            After::Keep => values.clear(),
+            After::Release => *values = Vec::new(),
+        }
+    }
 }
 
 enum Staged {
@@ -55,6 +78,15 @@ enum Staged {
 }
 
 impl Staged {
+    fn new(schema: &SchemaRef, partitions: usize, block_rows: usize) -> Self {
+        if Slabs::can_hold(schema) {
+            return Staged::Slabs(Box::new(Slabs::with_numbered_values(
+                schema, partitions, block_rows,
+            )));
+        }
+        Staged::Stages((0..partitions).map(|_| Stage::new(schema, block_rows)).collect())
+    }
+
     fn rows(&self, partition: usize) -> usize {
         match self {
             Staged::Slabs(slabs) => slabs.rows(partition),
@@ -84,8 +116,8 @@ impl Staged {
 impl std::fmt::Debug for BlockPartitioner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BlockPartitioner")
-            .field("partitions", &self.partitions)
-            .field("block_rows", &self.block_rows)
+            .field("partitions", &self.stage.partitions)
+            .field("block_rows", &self.stage.block_rows)
             .finish_non_exhaustive()
     }
 }
@@ -101,28 +133,8 @@ impl BlockPartitioner {
         codec: Codec,
         block_rows: usize,
     ) -> Result<Self> {
-        if partitions == 0 || u32::try_from(partitions).is_err() || block_rows == 0 {
-            return exec_err!(
-                "blocks of {block_rows} rows of {partitions} partitions cannot be made"
-            );
-        }
-        let encoder = BlockEncoder::try_new(Arc::clone(&schema), codec)?;
-        let staged = if Slabs::can_hold(&schema) {
-            Staged::Slabs(Box::new(Slabs::with_numbered_values(&schema, partitions, block_rows)))
-        } else {
-            let stage = || Stage::new(&schema, block_rows);
-            Staged::Stages((0..partitions).map(|_| stage()).collect())
-        };
-        Ok(Self {
-            grouping: Grouping::new(partitions),
-            schema,
-            partitions,
-            block_rows,
-            most_value_bytes: MOST_VALUE_BYTES,
-            staged,
-            encoder,
-            out: Vec::new(),
-        })
+        let stage = BlockStage::try_new(schema, partitions, codec, block_rows)?;
+        Ok(Self { grouping: Grouping::new(partitions), stage })
     }
 
     /// Takes the rows of `batch`; row `i` belongs to partition `ids[i]`. `emit` gets each block that
@@ -140,43 +152,14 @@ impl BlockPartitioner {
         if ids.len() != batch.num_rows() {
             return exec_err!("{} partition ids for {} rows", ids.len(), batch.num_rows());
         }
-        if let Some(id) = ids.iter().find(|id| **id as usize >= self.partitions) {
-            return exec_err!("partition id {id} of {} partitions", self.partitions);
+        let stage = &mut self.stage;
+        if let Some(id) = ids.iter().find(|id| **id as usize >= stage.partitions) {
+            return exec_err!("partition id {id} of {} partitions", stage.partitions);
         }
-        let source = Source::try_new(&self.schema, batch)?;
+        let source = Source::try_new(&stage.schema, batch)?;
         let grouped = self.grouping.group(ids);
-        let runs = (0..grouped.len()).map(|index| {
-            let (partition, rows) = grouped.run(index);
-            Take { partition, rows: Rows::Index(rows), place: grouped.start(index) }
-        });
-        let mut left: Vec<Take<'_>> = runs.collect();
         let mut source = SlabSource::new(&source, Some(&grouped), usize::MAX);
-        if let Staged::Slabs(slabs) = &mut self.staged {
-            slabs.number(&mut source);
-        }
-        let Self { staged, encoder, out, block_rows, most_value_bytes, .. } = self;
-        let mut writer = Writer { encoder, out, emit: &mut emit };
-        let mut takes = Vec::with_capacity(left.len());
-        while !left.is_empty() {
-            takes.clear();
-            for take in &mut left {
-                let room = *block_rows - staged.rows(take.partition);
-                let count = take.rows.len().min(room);
-                let now = writer.fitting(staged, &source, take, count, *most_value_bytes)?;
-                takes.push(Take { rows: now, ..*take });
-                take.rows = take.rows.split_at(now.len()).1;
-                take.place += now.len();
-            }
-            staged.append(&source, &takes)?;
-            for take in &takes {
-                let full = staged.rows(take.partition) == *block_rows;
-                if full || staged.value_bytes(take.partition) >= *most_value_bytes {
-                    writer.write(staged, take.partition)?;
-                }
-            }
-            left.retain(|take| !take.rows.is_empty());
-        }
-        Ok(())
+        stage.push(&mut source, takes_of(&grouped), &mut emit)
     }
 
     /// Gives the rows that are left to `emit`, partition by partition. More may be pushed after it.
@@ -187,26 +170,151 @@ impl BlockPartitioner {
         &mut self,
         mut emit: impl FnMut(usize, &[u8], BlockInfo) -> Result<()>,
     ) -> Result<()> {
-        let mut writer = Writer { encoder: &mut self.encoder, out: &mut self.out, emit: &mut emit };
-        for partition in 0..self.partitions {
-            if self.staged.rows(partition) > 0 {
-                writer.write(&mut self.staged, partition)?;
-            }
-        }
-        if let Staged::Slabs(slabs) = &mut self.staged {
-            **slabs = Slabs::with_numbered_values(&self.schema, self.partitions, self.block_rows);
-        }
-        Ok(())
+        self.stage.finish(After::Release, &mut emit)
     }
 
     #[cfg(test)]
     pub(super) fn set_most_value_bytes(&mut self, bytes: usize) {
-        self.most_value_bytes = bytes;
+        self.stage.most_value_bytes = bytes;
     }
 
     /// Bytes of staged rows, scratch and codec state.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
+        self.stage.held_bytes()
+    }
+
+    /// Bytes of scratch and codec state.
+    #[cfg(test)]
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.stage.scratch_bytes()
+    }
+}
+
+/// The rows that each partition takes of a batch.
+pub(crate) fn takes_of<'a>(grouped: &Grouped<'a>) -> Vec<Take<'a>> {
+    let take = |index: usize| {
+        let (partition, rows) = grouped.run(index);
+        Take { partition, rows: Rows::Index(rows), place: grouped.start(index) }
+    };
+    (0..grouped.len()).map(take).collect()
+}
+
+impl BlockStage {
+    /// As [`BlockPartitioner::try_new`].
+    pub(crate) fn try_new(
+        schema: SchemaRef,
+        partitions: usize,
+        codec: Codec,
+        block_rows: usize,
+    ) -> Result<Self> {
+        if partitions == 0 || u32::try_from(partitions).is_err() || block_rows == 0 {
+            return exec_err!(
+                "blocks of {block_rows} rows of {partitions} partitions cannot be made"
+            );
+        }
+        let encoder = BlockEncoder::try_new(Arc::clone(&schema), codec)?;
+        Ok(Self {
+            staged: Staged::new(&schema, partitions, block_rows),
+            schema,
+            partitions,
+            block_rows,
+            most_value_bytes: MOST_VALUE_BYTES,
+            encoder,
+            out: Vec::new(),
+        })
+    }
+
+    /// The same, with blocks of at most so many bytes of values of variable length, or one row.
+    pub(crate) fn with_most_value_bytes(self, bytes: usize) -> Self {
+        Self { most_value_bytes: bytes.clamp(1, MOST_VALUE_BYTES), ..self }
+    }
+
+    /// Bytes by which it grows at most when it takes `takes`.
+    pub(crate) fn growth(&self, source: &SlabSource<'_>, takes: &[Take<'_>]) -> usize {
+        match &self.staged {
+            Staged::Slabs(slabs) => {
+                slabs.growth(source, takes, false) + slabs.numbered_growth(source)
+            }
+            Staged::Stages(stages) => {
+                let growth = |take: &Take<'_>| {
+                    let stage = stages.get(take.partition);
+                    stage.map_or(0, |stage| stage.growth(source.source, take.rows, Room::Full))
+                };
+                takes.iter().map(growth).sum()
+            }
+        }
+    }
+
+    /// Takes rows of a batch, at most one run for each partition. `emit` gets each block that becomes full.
+    ///
+    /// # Errors
+    /// Those of `emit`. The stage is not to be used after an error.
+    pub(crate) fn push(
+        &mut self,
+        source: &mut SlabSource<'_>,
+        mut left: Vec<Take<'_>>,
+        emit: &mut impl FnMut(usize, &[u8], BlockInfo) -> Result<()>,
+    ) -> Result<()> {
+        let Self { staged, encoder, out, block_rows, most_value_bytes, .. } = self;
+        if let Staged::Slabs(slabs) = staged {
+            slabs.number(source);
+        }
+        let mut writer = Writer { encoder, out, emit };
+        let mut takes = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            takes.clear();
+            for take in &mut left {
+                let room = *block_rows - staged.rows(take.partition);
+                let count = take.rows.len().min(room);
+                let now = writer.fitting(staged, source, take, count, *most_value_bytes)?;
+                takes.push(Take { rows: now, ..*take });
+                take.rows = take.rows.split_at(now.len()).1;
+                take.place += now.len();
+            }
+            staged.append(source, &takes)?;
+            for take in &takes {
+                let full = staged.rows(take.partition) == *block_rows;
+                if full || staged.value_bytes(take.partition) >= *most_value_bytes {
+                    writer.write(staged, take.partition, After::Keep)?;
+                }
+            }
+            left.retain(|take| !take.rows.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Gives the rows that are left to `emit`, partition by partition.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub(crate) fn finish(
+        &mut self,
+        after: After,
+        emit: &mut impl FnMut(usize, &[u8], BlockInfo) -> Result<()>,
+    ) -> Result<()> {
+        let mut writer = Writer { encoder: &mut self.encoder, out: &mut self.out, emit };
+        for partition in 0..self.partitions {
+            if self.staged.rows(partition) > 0 {
+                writer.write(&mut self.staged, partition, after)?;
+            }
+        }
+        if after == After::Release {
+            self.staged = Staged::new(&self.schema, self.partitions, self.block_rows);
+        }
+        Ok(())
+    }
+
+    /// Bytes of staged rows, without room that they do not use.
+    pub(crate) fn used_bytes(&self) -> usize {
+        match &self.staged {
+            Staged::Slabs(slabs) => slabs.used_bytes(),
+            Staged::Stages(stages) => stages.iter().map(Stage::held_bytes).sum(),
+        }
+    }
+
+    /// Bytes of staged rows, scratch and codec state.
+    pub(crate) fn held_bytes(&self) -> usize {
         let staged = match &self.staged {
             Staged::Slabs(slabs) => slabs.held_bytes(),
             Staged::Stages(stages) => stages.iter().map(Stage::held_bytes).sum(),
@@ -215,7 +323,7 @@ impl BlockPartitioner {
     }
 
     /// Bytes of scratch and codec state.
-    pub(super) fn scratch_bytes(&self) -> usize {
+    fn scratch_bytes(&self) -> usize {
         self.encoder.held_bytes() + self.out.capacity()
     }
 }
@@ -249,16 +357,16 @@ impl<E: FnMut(usize, &[u8], BlockInfo) -> Result<()>> Writer<'_, E> {
         }
         let staged_bytes = staged.value_bytes(take.partition);
         if staged_bytes > 0 && staged_bytes.saturating_add(bytes) > 2 * most_bytes {
-            self.write(staged, take.partition)?;
+            self.write(staged, take.partition, After::Keep)?;
         }
         Ok(rows)
     }
 
-    fn write(&mut self, staged: &mut Staged, partition: usize) -> Result<()> {
+    fn write(&mut self, staged: &mut Staged, partition: usize, after: After) -> Result<()> {
         match staged {
             Staged::Slabs(slabs) => {
                 self.out.clear();
-                let info = slabs.encode(partition, self.encoder, self.out)?;
+                let info = slabs.encode(partition, self.encoder, self.out, after)?;
                 (self.emit)(partition, self.out, info)
             }
             Staged::Stages(stages) => {

@@ -24,6 +24,7 @@ mod stage;
 mod values;
 
 pub use blocks::BlockPartitioner;
+pub(crate) use blocks::{After, BlockStage, takes_of};
 pub(crate) use grouping::Grouped;
 pub(crate) use router::{Routed, Router};
 pub(crate) use slab::{Slab, SlabSource, Slabs, Take};

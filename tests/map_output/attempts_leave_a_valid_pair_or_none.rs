@@ -156,3 +156,22 @@ async fn a_dropped_attempt_leaves_nothing() {
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// As when descriptors are used up: what cannot be opened is not known to be dead.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_cannot_be_asked_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let file = |attempt: &str, kind: &str| path.join(format!(".shuffle_1_3.{attempt}.{kind}.tmp"));
+    std::os::unix::fs::symlink(file("aa", "data"), file("aa", "data")).unwrap();
+    std::fs::write(file("aa", "index"), b"of a live attempt").unwrap();
+    let locked = std::fs::File::create(file("bb", "data")).unwrap();
+    locked.lock().unwrap();
+    std::fs::write(file("cc", "data"), b"of a dead one").unwrap();
+    std::fs::write(file("dd", "index"), b"of one whose data is gone").unwrap();
+    assert!(attempt(path, 1, None).await.committed());
+    let there = |attempt: &str, kind: &str| file(attempt, kind).symlink_metadata().is_ok();
+    assert!(there("aa", "data") && there("aa", "index") && there("bb", "data"));
+    assert!(!there("cc", "data") && !there("dd", "index"));
+    assert_eq!(std::fs::read_dir(path).unwrap().count(), 5);
+}

@@ -44,14 +44,16 @@ async fn every_layout_and_source_gives_every_row_where_the_stock_node_puts_it() 
             let path = std::path::Path::new(&*status.location.path).with_extension(extension);
             Buffer::from_vec(std::fs::read(path).unwrap())
         });
-        let whole = FetchedOutput::new(map as u64, "memory", layout, index.clone(), vec![])
+        let whole = FetchedOutput::try_new(map as u64, "memory", layout, index.clone(), vec![])
+            .unwrap()
             .with_whole_data(data.clone());
         let whole: Arc<dyn SegmentSource> = Arc::new(whole);
         let all = vec![ShuffleRead::new(whole, 0..70)];
         assert_all_rows(&read(status, vec![all], &context).await.unwrap(), total);
         if layout != IndexLayout::Tez {
             let parts = vec![(0, data.slice(0))];
-            let fetched = FetchedOutput::new(map as u64, "memory", layout, index, parts);
+            let fetched =
+                FetchedOutput::try_new(map as u64, "memory", layout, index, parts).unwrap();
             let reads = vec![vec![ShuffleRead::new(Arc::new(fetched), 3..9)]];
             let some = read(status, reads, &context).await.unwrap();
             let expected: u64 = status.columns.rows.as_ref().unwrap()[3..9].iter().sum();
@@ -154,4 +156,66 @@ async fn batches_are_of_a_useful_size_and_within_the_sessions() {
             );
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fetched_parts_are_found_by_their_offsets_and_do_not_overlap() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(&Arc::new(RuntimeEnv::default()), 100);
+    let write_to = write_to(directory.path(), 0, IndexLayout::Ballista);
+    let status = write(input(20_000, 1, 333), hash(70), write_to, &context).await.status;
+    let [data, index] = ["data", "index"].map(|extension| {
+        let path = std::path::Path::new(&*status.location.path).with_extension(extension);
+        Buffer::from_vec(std::fs::read(path).unwrap())
+    });
+    let offset =
+        |at: usize| u64::from_le_bytes(index[8 * at..8 * at + 8].try_into().unwrap()) as usize;
+    let part = |from: usize, to: usize| {
+        (offset(from) as u64, data.slice_with_length(offset(from), offset(to) - offset(from)))
+    };
+    let fetch = |parts: Vec<(u64, Buffer)>| {
+        FetchedOutput::try_new(0, "memory", IndexLayout::Ballista, index.clone(), parts)
+    };
+    let parts = (0..70).filter(|at| at % 3 != 1).map(|at| part(at, at + 1)).collect();
+    let fetched: Arc<dyn SegmentSource> = Arc::new(fetch(parts).unwrap());
+    let of = |at: u32| vec![vec![ShuffleRead::new(Arc::clone(&fetched), at..at + 1)]];
+    for at in [0, 2, 36, 69] {
+        let rows = numbers(&read(&status, of(at), &context).await.unwrap()[0]).len() as u64;
+        assert_eq!(rows, status.columns.rows.as_ref().unwrap()[at as usize]);
+    }
+    let error = read(&status, of(37), &context).await.unwrap_err();
+    let place = &lost(&error).place;
+    assert_eq!((place.partition, place.offset), (Some(37), offset(37) as u64), "{error}");
+    for parts in [vec![part(3, 5), part(4, 6)], vec![part(4, 5), part(2, 3)]] {
+        let (end, found) = (parts[0].0 + parts[0].1.len() as u64, parts[1].0);
+        let error = fetch(parts).unwrap_err();
+        let what = "offset of fetched bytes";
+        let fault = datafusion_ifile::error::Fault::Invalid { what, expected: end, found };
+        assert_eq!(error.fault(), Some(&fault));
+        assert_eq!(error.place().unwrap().offset, found);
+    }
+}
+
+/// A reader takes of the pool what it decodes before it does, and gives smaller batches where the pool is full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_pool_makes_batches_smaller() {
+    let directory = tempfile::tempdir().unwrap();
+    let wide = context(&Arc::new(RuntimeEnv::default()), 4096);
+    let mut statuses = vec![];
+    for map in 0..20 {
+        let write_to = write_to(directory.path(), map, IndexLayout::IFile);
+        statuses.push(write(input(300, 1, 30), hash(1), write_to, &wide).await.status);
+    }
+    let mut most_rows = vec![];
+    for pool in [1 << 30, 32 << 10] {
+        let runtime = limited(pool);
+        let context = context(&runtime, 4096);
+        let parts = read(&statuses[0], reads(&statuses), &context).await.unwrap();
+        let mut seen = numbers(&parts[0]);
+        seen.sort_unstable();
+        assert_eq!(seen, (0..300).flat_map(|n| [n; 20]).collect::<Vec<_>>());
+        most_rows.push(parts[0].iter().map(RecordBatch::num_rows).max().unwrap());
+        assert_eq!(runtime.memory_pool.reserved(), 0);
+    }
+    assert!(most_rows[0] > 3000 && most_rows[1] <= 600, "{most_rows:?}");
 }

@@ -31,6 +31,47 @@ async fn outputs_before_an_epoch_are_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_dead_attempts_left_goes_with_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let context = context(&Arc::new(RuntimeEnv::default()), 100);
+    for map in 0..2 {
+        let mut write_to = write_to(path, map, IndexLayout::IFile);
+        write_to.epoch = 10 + map;
+        write(input(100, 1, 10), hash(3), write_to, &context).await;
+    }
+    let file = |name: &str| path.join(name);
+    for name in [
+        // Of an output that goes, of one that stays, of one that never was, and a lock.
+        ".shuffle_1_0.aa.data.tmp",
+        ".shuffle_1_0.aa.index.tmp",
+        ".shuffle_1_1.bb.data.tmp",
+        ".shuffle_1_7.cc.data.tmp",
+        ".shuffle_1_8.lock",
+        ".shuffle_2_0.dd.data.tmp",
+        ".shuffle_1_1.ee.data.tmp",
+    ] {
+        std::fs::write(file(name), b"").unwrap();
+    }
+    let alive = std::fs::File::open(file(".shuffle_1_1.ee.data.tmp")).unwrap();
+    alive.lock().unwrap();
+    let removed = store(path).remove_before(1, 11).unwrap();
+    assert_eq!(removed, [OutputName { shuffle: 1, map_id: 0 }]);
+    let mut left: Vec<_> = std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    let expected = [
+        ".shuffle_1_1.ee.data.tmp",
+        ".shuffle_2_0.dd.data.tmp",
+        "shuffle_1_1.data",
+        "shuffle_1_1.index",
+    ];
+    assert_eq!(left, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_later_epoch_replaces_and_the_same_one_is_discarded() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(&Arc::new(RuntimeEnv::default()), 100);

@@ -13,3 +13,4 @@ mod support;
 
 mod damaged_buffers_are_refused;
 mod plans_round_trip;
+mod shuffles_round_trip;

@@ -9,8 +9,8 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal64Type, Decimal128Type, Int32Type, Int64Type,
-    SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    DataType, Date32Type, Date64Type, Decimal64Type, Decimal128Type, FieldRef, Int32Type,
+    Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
@@ -41,6 +41,17 @@ impl Joined {
     pub(crate) fn new(schema: &SchemaRef, rows: usize) -> Self {
         let columns = schema.fields().iter().map(|field| column(field.data_type(), rows));
         Self { columns: columns.collect(), schema: SchemaRef::clone(schema), lens: Vec::new() }
+    }
+
+    /// Bytes of a row in the columns that get their room at once, or a few more.
+    pub(crate) fn row_bytes(schema: &Schema) -> usize {
+        let bytes = |field: &FieldRef| field.data_type().primitive_width().unwrap_or(0);
+        schema.fields().iter().map(bytes).sum()
+    }
+
+    /// Bytes held, with those of a copy that the end makes of columns in parts.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.held_bytes()).sum()
     }
 
     /// Adds the rows of `batch`, which has the same schema.
@@ -131,6 +142,7 @@ impl BlockDecoder {
 trait Column: Send {
     fn decode(&mut self, source: &mut Source<'_>, rows: usize) -> BlockResult<()>;
     fn push(&mut self, array: &ArrayRef) -> BlockResult<()>;
+    fn held_bytes(&self) -> usize;
     /// One array, or one for each part.
     fn finish(self: Box<Self>) -> BlockResult<Vec<ArrayRef>>;
 }
@@ -151,7 +163,7 @@ fn column(data_type: &DataType, rows: usize) -> Box<dyn Column> {
             TimeUnit::Microsecond => Words::<TimestampMicrosecondType>::boxed(data_type, rows),
             TimeUnit::Nanosecond => Words::<TimestampNanosecondType>::boxed(data_type, rows),
         },
-        _ => Box::new(Parts { data_type: data_type.clone(), parts: Vec::new() }),
+        _ => Box::new(Parts { data_type: data_type.clone(), parts: Vec::new(), bytes: 0 }),
     }
 }
 
@@ -203,6 +215,10 @@ impl<T: ArrowPrimitiveType<Native: Word>> Column for Words<T> {
         Ok(())
     }
 
+    fn held_bytes(&self) -> usize {
+        self.values.capacity() * size_of::<T::Native>() + self.nulls.allocated_size()
+    }
+
     fn finish(mut self: Box<Self>) -> BlockResult<Vec<ArrayRef>> {
         let nulls = self.nulls.finish();
         let array = PrimitiveArray::<T>::try_new(ScalarBuffer::from(self.values), nulls)?;
@@ -214,17 +230,29 @@ impl<T: ArrowPrimitiveType<Native: Word>> Column for Words<T> {
 struct Parts {
     data_type: DataType,
     parts: Vec<ArrayRef>,
+    bytes: usize,
+}
+
+impl Parts {
+    fn add(&mut self, array: ArrayRef) {
+        self.bytes += array.get_array_memory_size();
+        self.parts.push(array);
+    }
 }
 
 impl Column for Parts {
     fn decode(&mut self, source: &mut Source<'_>, rows: usize) -> BlockResult<()> {
-        self.parts.push(node(source, &self.data_type, rows)?);
+        self.add(node(source, &self.data_type, rows)?);
         Ok(())
     }
 
     fn push(&mut self, array: &ArrayRef) -> BlockResult<()> {
-        self.parts.push(ArrayRef::clone(array));
+        self.add(ArrayRef::clone(array));
         Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        2 * self.bytes
     }
 
     fn finish(self: Box<Self>) -> BlockResult<Vec<ArrayRef>> {

@@ -117,7 +117,8 @@ impl BlockDecoder {
         self.raw.capacity() + self.decompressor.state_bytes()
     }
 
-    fn check_limits(&self, header: &BlockHeader) -> BlockResult<usize> {
+    /// Holds a header against the limits, and gives its rows.
+    pub(crate) fn check_limits(&self, header: &BlockHeader) -> BlockResult<usize> {
         let within = |what, found: u32, limit: usize| match usize::try_from(found) {
             Ok(found) if found <= limit => Ok(found),
             _ => Err(BlockError::Limit { what, found: u64::from(found), limit: limit as u64 }),

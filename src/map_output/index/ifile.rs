@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 use arrow::ipc::convert::{IpcSchemaEncoder, fb_to_schema};
 use arrow::ipc::root_as_schema;
+use arrow::ipc::writer::DictionaryTracker;
 
 use super::super::segment::StoredSegment;
 use super::OutputHead;
@@ -37,7 +38,9 @@ pub(super) fn put_ifile(
     let fits = |len: usize| {
         u32::try_from(len).map_err(|_| IFileError::Usage("index more than 2^32 of anything"))
     };
-    let schema = IpcSchemaEncoder::new().schema_to_fb(&head.schema);
+    let mut dictionaries = DictionaryTracker::new(false);
+    let mut encoder = IpcSchemaEncoder::new().with_dictionary_tracker(&mut dictionaries);
+    let schema = encoder.schema_to_fb(&head.schema);
     let schema = schema.finished_data();
     let pages: Vec<Vec<u8>> =
         partitions.chunks(PAGE_PARTITIONS).map(put_page).collect::<Result<_>>()?;

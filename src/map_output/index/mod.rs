@@ -248,3 +248,6 @@ fn read_page(
     let place = Place { file: Some(Arc::clone(file)), partition: None, offset: entry.offset };
     take_page(&bytes, &entry, number, head, &place)
 }
+
+#[cfg(test)]
+mod tests;

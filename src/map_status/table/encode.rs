@@ -16,8 +16,8 @@ use crate::error::{IFileError, Result};
 /// partition.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Partitions that are turned from rows to columns at once: a cache line of each row.
-const GROUP: usize = 64;
+/// Partitions that are turned from rows to columns at once: some cache lines of each row, that memory gives as a stream.
+const GROUP: usize = 256;
 
 /// Level of Zstandard; higher ones gain nothing on sizes.
 const LEVEL: Codec = Codec::Zstd { level: 1 };

@@ -97,16 +97,16 @@ pub(super) fn take_maps(bytes: &[u8], maps: usize, partitions: u32) -> Result<Ve
     let hosts = take_strings(c, maps, "hosts")?;
     let paths = take_strings(c, maps, "paths")?;
     take_end(c, "map columns")?;
-    let lengths = known.into_iter().zip(lengths).map(|(known, len)| (known != 0).then_some(len));
+    let lengths = known.iter().zip(lengths.iter()).map(|(known, len)| (known != 0).then_some(len));
     let strings = executors.into_iter().zip(hosts).zip(paths);
-    let locations = strings.zip(ports);
-    let kinds = layouts.into_iter().zip(codecs).zip(functions).zip(seeds);
-    let numbers = epochs.into_iter().zip(fingerprints).zip(lengths).zip(sorted);
+    let locations = strings.zip(ports.iter());
+    let kinds = layouts.iter().zip(codecs.iter()).zip(functions.iter()).zip(seeds.iter());
+    let numbers = epochs.iter().zip(fingerprints.iter()).zip(lengths).zip(sorted.iter());
     let mut map_id = 0_u64;
     let mut attempt_ids = attempt_ids.iter();
     let mut statuses = Vec::with_capacity(maps);
     for ((((delta, attempt), location), kind), number) in
-        map_ids.into_iter().zip(attempts).zip(locations).zip(kinds).zip(numbers)
+        map_ids.iter().zip(attempts.iter()).zip(locations).zip(kinds).zip(numbers)
     {
         map_id = map_id.wrapping_add(undo_zigzag(delta));
         let (((executor, host), path), port) = location;
@@ -138,7 +138,7 @@ pub(super) fn take_maps(bytes: &[u8], maps: usize, partitions: u32) -> Result<Ve
 }
 
 /// Most maps of a table that is decoded to statuses.
-const MOST_MAPS: usize = 1 << 24;
+const MOST_MAPS: usize = 1 << 22;
 
 fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str, place: &Place) -> Result<T> {
     T::try_from(value).map_err(|_| {

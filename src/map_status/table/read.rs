@@ -289,8 +289,7 @@ impl<'a> StatusTable<'a> {
         if self.is_coded() {
             let mut codes = Vec::new();
             self.codes_into(scratch, &mut codes)?;
-            for (map, status) in statuses.iter_mut().enumerate() {
-                let codes = column_of(&codes, map, maps);
+            for (status, codes) in statuses.iter_mut().zip(by_map(&codes, maps)) {
                 status.sizes = BlockSizes::Coded { codes, exact: Vec::new() };
             }
             for page in 0..self.shape().pages() as usize {
@@ -305,8 +304,8 @@ impl<'a> StatusTable<'a> {
             }
         } else {
             let sizes = self.sizes(scratch, all.clone())?;
-            for (map, status) in statuses.iter_mut().enumerate() {
-                status.sizes = BlockSizes::Exact(column_of(&sizes, map, maps));
+            for (status, sizes) in statuses.iter_mut().zip(by_map(&sizes, maps)) {
+                status.sizes = BlockSizes::Exact(sizes);
             }
         }
         for (kind, flag) in [(Kind::Rows, ROWS), (Kind::Memory, MEMORY), (Kind::Segments, SEGMENTS)]
@@ -315,8 +314,7 @@ impl<'a> StatusTable<'a> {
                 true => self.column(scratch, kind, all.clone())?.unwrap_or_default(),
                 false => continue,
             };
-            for (map, status) in statuses.iter_mut().enumerate() {
-                let values = column_of(&values, map, maps);
+            for (status, values) in statuses.iter_mut().zip(by_map(&values, maps)) {
                 match kind {
                     Kind::Rows => status.columns.rows = Some(values),
                     Kind::Memory => status.columns.memory_bytes = Some(values),
@@ -326,8 +324,8 @@ impl<'a> StatusTable<'a> {
         }
         if has(CHECKSUMS) {
             let values = self.checksums(scratch)?;
-            for (map, status) in statuses.iter_mut().enumerate() {
-                status.columns.checksums = Some(column_of(&values, map, maps));
+            for (status, values) in statuses.iter_mut().zip(by_map(&values, maps)) {
+                status.columns.checksums = Some(values);
             }
         }
         Ok(statuses)
@@ -358,7 +356,20 @@ fn narrowed(values: &[u64]) -> Result<Vec<u32>> {
     values.iter().map(narrow).collect()
 }
 
-/// Map `map`'s values of a matrix that lies by partition.
-fn column_of<T: Copy>(values: &[T], map: usize, maps: usize) -> Vec<T> {
-    values.iter().skip(map).step_by(maps.max(1)).copied().collect()
+/// Maps that are filled at once: a cache line of codes.
+const TILE: usize = 64;
+
+/// The values of each map, of a matrix that lies by partition.
+fn by_map<T: Copy>(values: &[T], maps: usize) -> Vec<Vec<T>> {
+    let width = maps.max(1);
+    let partitions = values.len() / width;
+    let mut columns: Vec<Vec<T>> = Vec::with_capacity(maps);
+    columns.resize_with(maps, || Vec::with_capacity(partitions));
+    for (tile, columns) in columns.chunks_mut(TILE).enumerate() {
+        for row in values.chunks_exact(width) {
+            let row = row.get(tile * TILE..).unwrap_or_default();
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(*value));
+        }
+    }
+    columns
 }

@@ -12,34 +12,31 @@ pub(super) fn transpose(rows: &[&[u8]], columns: Range<usize>, dst: &mut [u8]) {
     let mut tile = [0; TILE * TILE];
     for (chunk, rows) in rows.chunks(TILE).enumerate() {
         let first = chunk * TILE;
-        let mut column = columns.start;
-        while column < columns.end {
-            let width = TILE.min(columns.end - column);
-            let full = rows.len() == TILE && width == TILE;
-            if !(full && fill_tile(rows, column, &mut tile)) {
-                fill_part(rows, column, width, &mut tile);
-            }
+        for column in columns.clone().step_by(TILE) {
+            fill_tile(rows, column, &mut tile);
             let start = (column - columns.start) * count + first;
             let targets = dst.get_mut(start..).unwrap_or_default().chunks_mut(count);
-            for (target, bytes) in targets.zip(tile.chunks_exact(TILE)).take(width) {
-                for (slot, bytes) in target.chunks_mut(rows.len()).zip([bytes]) {
-                    slot.copy_from_slice(bytes.get(..slot.len()).unwrap_or_default());
+            let (turned, _) = tile.as_chunks::<TILE>();
+            for (target, bytes) in targets.zip(turned).take(columns.end - column) {
+                match target.first_chunk_mut::<TILE>() {
+                    Some(slot) if rows.len() == TILE => *slot = *bytes,
+                    _ => target.iter_mut().zip(bytes).take(rows.len()).for_each(|(t, b)| *t = *b),
                 }
             }
-            column += width;
         }
     }
 }
 
-/// A whole tile. `false` if a row is too short.
-fn fill_tile(rows: &[&[u8]], column: usize, tile: &mut [u8; TILE * TILE]) -> bool {
+/// Turns up to 64 columns of up to 64 rows; what is beyond them in the tile is of no use.
+fn fill_tile(rows: &[&[u8]], column: usize, tile: &mut [u8; TILE * TILE]) {
     const WORDS: usize = TILE / 8;
     // Rows lie apart in memory. Copying them first lets the processor wait for many at once.
     let mut lines = [[0_u8; TILE]; TILE];
     for (line, row) in lines.iter_mut().zip(rows) {
-        match row.get(column..).and_then(<[u8]>::first_chunk::<TILE>) {
+        let bytes = row.get(column..).unwrap_or_default();
+        match bytes.first_chunk::<TILE>() {
             Some(bytes) => *line = *bytes,
-            None => return false,
+            None => line.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte),
         }
     }
     let (slots, _) = tile.as_chunks_mut::<8>();
@@ -52,15 +49,6 @@ fn fill_tile(rows: &[&[u8]], column: usize, tile: &mut [u8; TILE * TILE]) -> boo
             let targets = slots.iter_mut().skip(group * 8 * WORDS + band).step_by(WORDS);
             targets.zip(turned).for_each(|(slot, word)| *slot = word.to_le_bytes());
         }
-    }
-    true
-}
-
-fn fill_part(rows: &[&[u8]], column: usize, width: usize, tile: &mut [u8; TILE * TILE]) {
-    for (at, row) in rows.iter().enumerate() {
-        let bytes = row.get(column..).unwrap_or_default();
-        let slots = tile.iter_mut().skip(at).step_by(TILE);
-        slots.zip(bytes).take(width).for_each(|(slot, byte)| *slot = *byte);
     }
 }
 

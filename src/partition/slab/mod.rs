@@ -27,8 +27,9 @@ use self::narrow::{Missing, NarrowColumn};
 use self::native::Native;
 use self::rows::Targets;
 use self::texts::{Numbers, Texts};
+use super::blocks::After;
 use super::column::Column;
-use super::source::Source;
+use super::source::{Source, SourceColumn};
 use super::stage::StageColumn;
 use crate::block::{BlockEncoder, BlockInfo};
 
@@ -262,6 +263,9 @@ impl Slabs {
     /// Numbers the values of strings and binaries of `source`, where these are slabs that do so, once
     /// for all rows of the batch.
     pub(crate) fn number(&mut self, source: &mut SlabSource<'_>) {
+        if !source.numbers.is_empty() {
+            return;
+        }
         source.numbers.resize_with(self.columns.len(), Numbers::default);
         for (index, column) in self.columns.iter_mut().enumerate() {
             let (SlabColumns::Texts(texts), Some(from)) =
@@ -410,8 +414,7 @@ impl Slabs {
 }
 
 impl Slabs {
-    /// Appends a block with the rows of `partition` to `out`. The partition is empty after it, and
-    /// keeps its room.
+    /// Appends a block with the rows of `partition` to `out`. The partition is empty after it.
     ///
     /// # Errors
     /// As [`BlockEncoder::encode`].
@@ -420,18 +423,22 @@ impl Slabs {
         partition: usize,
         encoder: &mut BlockEncoder,
         out: &mut Vec<u8>,
+        after: After,
     ) -> Result<BlockInfo> {
         let Some(part) = self.parts.get_mut(partition) else {
             return internal_err!("there is no partition {partition}");
         };
         let rows = std::mem::take(&mut part.rows);
+        if after == After::Release {
+            part.capacity = 0;
+        }
         let capacity = part.capacity;
         self.rows -= rows;
         encoder.begin();
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             match column {
-                SlabColumns::Narrow(column) => column.encode(partition, encoder)?,
-                SlabColumns::Texts(texts) => texts.encode(partition, rows, encoder)?,
+                SlabColumns::Narrow(column) => column.encode(partition, encoder, after)?,
+                SlabColumns::Texts(texts) => texts.encode(partition, rows, encoder, after)?,
                 SlabColumns::Plain(parts) => {
                     let Some(column) = parts.get_mut(partition) else { continue };
                     let array = column.finish(field.data_type(), rows)?;
@@ -444,6 +451,24 @@ impl Slabs {
             self.forget_ranges();
         }
         Ok(encoder.finish(rows, out)?)
+    }
+
+    /// Bytes by which the values that are numbered grow at most when all rows of `source` come.
+    pub(crate) fn numbered_growth(&self, source: &SlabSource<'_>) -> usize {
+        let growth = |(column, from): (&SlabColumns, &SourceColumn)| match column {
+            SlabColumns::Texts(texts) => texts.growth(from, source.source.all_rows()),
+            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
+        };
+        self.columns.iter().zip(&source.source.columns).map(growth).sum()
+    }
+
+    /// Bytes of the rows, without room that they do not use.
+    pub(crate) fn used_bytes(&self) -> usize {
+        let texts = |column: &SlabColumns| match column {
+            SlabColumns::Texts(texts) => texts.used_bytes(),
+            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
+        };
+        self.rows * self.row_bits / 8 + self.columns.iter().map(texts).sum::<usize>()
     }
 
     /// Bytes held.

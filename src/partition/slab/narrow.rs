@@ -9,6 +9,7 @@ use super::Take;
 use super::native::{Int, Native, cut, for_native, widen};
 use crate::block::{BlockEncoder, BlockResult, Interner, Word, low64};
 use crate::partition::bits::word_at;
+use crate::partition::blocks::After;
 use crate::partition::column::reserve_to;
 use crate::partition::source::{Rows, SourceColumn};
 
@@ -210,11 +211,12 @@ impl NarrowColumn {
             all => all.get(partition).map_or(0, Vec::len))
     }
 
-    pub(super) fn clear(&mut self, partition: usize) {
-        self.missing.get_mut(partition).into_iter().for_each(|missing| missing.words.clear());
+    /// Takes the rows of `partition` away.
+    pub(super) fn clear(&mut self, partition: usize, after: After) {
+        self.missing.get_mut(partition).into_iter().for_each(|m| after.empty(&mut m.words));
         for_deltas!(AllDeltas, &mut self.deltas,
-            all => all.get_mut(partition).into_iter().for_each(Vec::clear),
-            all => all.get_mut(partition).into_iter().for_each(Vec::clear));
+            all => all.get_mut(partition).into_iter().for_each(|v| after.empty(v)),
+            all => all.get_mut(partition).into_iter().for_each(|v| after.empty(v)));
     }
 
     /// The rows without a value, by partition.
@@ -239,11 +241,12 @@ impl NarrowColumn {
 
 impl NarrowColumn {
     /// Appends the rows of `partition` to the block that `encoder` has begun. The partition is empty
-    /// after it and keeps its room.
+    /// after it.
     pub(super) fn encode(
         &mut self,
         partition: usize,
         encoder: &mut BlockEncoder,
+        after: After,
     ) -> BlockResult<()> {
         let missing = self.missing.get_mut(partition).map(std::mem::take);
         let missing = missing.filter(|missing| !missing.words.is_empty());
@@ -251,18 +254,19 @@ impl NarrowColumn {
         for_deltas!(AllDeltas, &mut self.deltas, all => {
             let Some(deltas) = all.get_mut(partition) else { return Ok(()) };
             put(encoder, native, base, deltas, missing.as_ref(), 0)?;
-            deltas.clear();
+            after.empty(deltas);
         }, all => {
             let Some(values) = all.get_mut(partition) else { return Ok(()) };
             put_whole(encoder, native, values, missing.as_ref(), 0)?;
-            values.clear();
+            after.empty(values);
         });
         Ok(())
     }
 
-    /// As [`encode`](Self::encode) where the rows are numbers of the values of `interner`, from 0.
+    /// As [`encode`](Self::encode) where the rows are numbers of the values of `interner`, from 0; they
+    /// are still there after it.
     pub(super) fn encode_numbers(
-        &mut self,
+        &self,
         partition: usize,
         data_type: &DataType,
         interner: &Interner,
@@ -275,18 +279,16 @@ impl NarrowColumn {
             let ids = all.get(partition).map_or(&[][..], Vec::as_slice);
             encoder.put_interned(data_type, ids, interner, &valid)?;
         }, _all => {});
-        self.clear(partition);
         Ok(())
     }
 
-    /// The rows of `partition` as numbers from 0, and those without one; it is empty after it.
-    pub(super) fn take_numbers(&mut self, partition: usize) -> (Vec<usize>, Missing) {
-        let missing = self.missing.get_mut(partition).map(std::mem::take).unwrap_or_default();
+    /// The rows of `partition` as numbers from 0, and those without one.
+    pub(super) fn numbers(&self, partition: usize) -> (Vec<usize>, Missing) {
+        let missing = self.missing.get(partition).cloned().unwrap_or_default();
         let ids = for_deltas!(AllDeltas, &self.deltas, all => {
             let ids = all.get(partition).map_or(&[][..], Vec::as_slice);
             ids.iter().map(|id| usize::try_from(widen(*id)).unwrap_or(usize::MAX)).collect()
         }, _all => Vec::new());
-        self.clear(partition);
         (ids, missing)
     }
 }

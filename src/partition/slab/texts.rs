@@ -11,11 +11,16 @@ use super::narrow::{Missing, NarrowColumn};
 use super::native::Native;
 use super::{Part, Take};
 use crate::block::{BlockEncoder, Interner, Keyed, OffsetValues, ViewValues};
+use crate::partition::blocks::After;
+use crate::partition::column::Column;
 use crate::partition::source::{Rows, SourceColumn};
 use crate::partition::stage::StageColumn;
 
 /// Rows after which the number of values is judged.
 const JUDGED_ROWS: usize = 1024;
+
+/// Bytes of values of a partition from which on they are no longer estimated.
+const MANY_BYTES: usize = 1 << 28;
 
 /// Values that a column is expected to have at most where they are numbered.
 const MANY_VALUES: usize = 1 << 15;
@@ -26,10 +31,14 @@ pub(super) struct Texts {
     data_type: DataType,
     interner: Interner,
     rows: usize,
+    /// Bytes of the values of those rows.
+    bytes: usize,
     open: bool,
     numbers: NarrowColumn,
     /// By partition.
     plain: Vec<StageColumn>,
+    /// Bytes of the values that are not numbered.
+    plain_bytes: usize,
 }
 
 /// Numbers of the first rows of a batch.
@@ -50,9 +59,11 @@ impl Texts {
             data_type: data_type.clone(),
             interner: Interner::default(),
             rows: 0,
+            bytes: 0,
             open: true,
             numbers: NarrowColumn::new(Native::U16, partitions),
             plain: (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
+            plain_bytes: 0,
         })
     }
 
@@ -66,10 +77,30 @@ impl Texts {
         NarrowColumn::row_bits(self.numbers.frame_for(range))
     }
 
-    /// Bytes of the values of `partition`, or more.
+    /// Bytes held beside the numbers, without room that is not used.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.interner.held_bytes() + self.plain_bytes
+    }
+
+    /// Bytes by which it grows at most, beside the numbers, when `rows` of `source` come.
+    pub(super) fn growth(&self, source: &SourceColumn, rows: Rows<'_>) -> usize {
+        let values = Column::new(&self.data_type).growth(source, rows);
+        // Offsets or views, and room that doubles, for what is no longer numbered.
+        let plain = 2 * (values + size_of::<u128>() * rows.len());
+        plain + if self.open { self.interner.growth(values, rows.len()) } else { 0 }
+    }
+
+    /// About how many bytes the values of `partition` have; a bound where they could be too many for
+    /// offsets.
     pub(super) fn value_bytes(&self, partition: usize) -> usize {
         let plain = self.plain.get(partition).map_or(0, |column| column.column.value_bytes());
-        plain + self.numbers.rows(partition) * self.interner.longest()
+        let rows = self.numbers.rows(partition);
+        let most = rows.saturating_mul(self.interner.longest());
+        let numbered = match most {
+            ..MANY_BYTES => rows.saturating_mul(self.bytes.div_ceil(self.rows.max(1))).min(most),
+            _ => most,
+        };
+        plain + numbered
     }
 
     /// Numbers the first `rows` rows of a batch, in the order of its memory: all of them as long as
@@ -107,6 +138,7 @@ impl Texts {
     fn number_values(&mut self, values: &impl Keyed, array: &dyn Array, rows: usize) -> Numbers {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut ids = Vec::with_capacity(rows);
+        let before = self.rows;
         while self.open && ids.len() < rows {
             let start = ids.len();
             let end = match self.rows {
@@ -117,6 +149,9 @@ impl Texts {
             self.rows += ids.len() - start;
             self.open &= self.rows < JUDGED_ROWS || self.repeats();
         }
+        let numbered = self.rows - before;
+        self.bytes +=
+            if numbered == rows { values.bytes(rows) } else { numbered * self.interner.longest() };
         let last = self.interner.len().checked_sub(1).and_then(|last| i128::try_from(last).ok());
         Numbers { range: last.map(|last| (0, last)).filter(|_| !ids.is_empty()), ids }
     }
@@ -160,7 +195,9 @@ impl Texts {
                 let before = parts.get(take.partition).map_or(0, |part| part.rows);
                 let numbered = self.numbers.rows(take.partition);
                 let rows = (before + take.rows.len()).saturating_sub(numbered);
+                let bytes = used_bytes(plain, rows.saturating_sub(rest.len()));
                 plain.append(source, rest, rows.saturating_sub(rest.len()), rows)?;
+                self.plain_bytes += used_bytes(plain, rows) - bytes;
             }
         }
         Ok(())
@@ -177,30 +214,36 @@ impl Texts {
         partition: usize,
         rows: usize,
         encoder: &mut BlockEncoder,
+        after: After,
     ) -> Result<()> {
         let numbered = self.numbers.rows(partition);
         if numbered == rows {
             let Self { data_type, interner, numbers, .. } = self;
-            return Ok(numbers.encode_numbers(partition, data_type, interner, encoder)?);
+            numbers.encode_numbers(partition, data_type, interner, encoder)?;
+            numbers.clear(partition, after);
+            return Ok(());
         }
         let Some(plain) = self.plain.get_mut(partition) else { return Ok(()) };
+        self.plain_bytes -= used_bytes(plain, rows - numbered);
         let rest = plain.finish(&self.data_type, rows - numbered)?;
         if numbered == 0 {
-            self.numbers.clear(partition);
+            self.numbers.clear(partition, after);
             encoder.put_distinct(&self.data_type, rest.as_ref())?;
             return Ok(());
         }
-        self.encode_mixed(partition, &rest, encoder)
+        self.encode_mixed(partition, &rest, encoder)?;
+        self.numbers.clear(partition, after);
+        Ok(())
     }
 
     /// Rows that are numbered, followed by those of `rest`.
     fn encode_mixed<'a>(
-        &'a mut self,
+        &'a self,
         partition: usize,
         rest: &'a ArrayRef,
         encoder: &mut BlockEncoder,
     ) -> Result<()> {
-        let (ids, mut missing) = self.numbers.take_numbers(partition);
+        let (ids, mut missing) = self.numbers.numbers(partition);
         let mut values: Vec<&[u8]> = Vec::with_capacity(ids.len() + rest.len());
         values.extend(ids.iter().map(|id| self.interner.value(*id)));
         let rest_of: Box<dyn Fn(usize) -> &'a [u8] + 'a> = match self.data_type {
@@ -226,4 +269,9 @@ impl Texts {
     pub(super) fn forget_range(&mut self) {
         self.numbers.forget_range();
     }
+}
+
+/// Bytes of the `rows` rows of a column.
+fn used_bytes(column: &StageColumn, rows: usize) -> usize {
+    column.column.value_bytes() + rows * column.column.fixed_bits() / 8
 }
