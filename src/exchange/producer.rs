@@ -64,16 +64,14 @@ impl Exchange {
     fn end_input(&self, input: usize) -> Result<()> {
         self.note_peak();
         let last = self.inputs_left.fetch_sub(1, Ordering::AcqRel) == 1;
-        if self.plan.preserve_order {
-            self.end_lanes(input * self.outputs..(input + 1) * self.outputs)?;
-        } else if last {
-            self.end_lanes(0..self.lanes.len())?;
-        }
         if last {
-            // There will be no more spills by producers.
+            // There will be no more spills by producers. Consumers that see the end see nothing held.
             self.pressure.release();
         }
-        Ok(())
+        if self.plan.preserve_order {
+            return self.end_lanes(input * self.outputs..(input + 1) * self.outputs);
+        }
+        if last { self.end_lanes(0..self.lanes.len()) } else { Ok(()) }
     }
 
     fn end_lanes(&self, lanes: std::ops::Range<usize>) -> Result<()> {

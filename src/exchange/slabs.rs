@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::producer::Credit;
 use super::{Exchange, ExchangePlan};
 use crate::memory::{Ledger, Permit};
-use crate::partition::{Grouped, Rows, SlabSource, Slabs, Source, Take};
+use crate::partition::{Grouped, Growth, Rows, SlabSource, Slabs, Source, Take};
 
 /// Bytes of values that a slab of several rows never exceeds, so that 32-bit offsets hold.
 const MOST_VALUE_BYTES: usize = i32::MAX as usize;
@@ -21,6 +21,9 @@ const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 /// Rows are narrowed where one Arrow batch for each output takes more than this part of what the
 /// exchange may hold.
 const TIGHT_SHARE: usize = 4;
+
+/// Memory is ample while the exchange holds less than this part of what it may.
+const AMPLE_SHARE: usize = 16;
 
 /// Least outputs of a group.
 const LEAST_GROUP: usize = 16;
@@ -191,17 +194,18 @@ impl Exchange {
         let runs = pending.runs.iter().take(most_runs);
         let mut takes: Vec<_> = runs.map(|run| self.first_rows(&stage, run, most_rows)).collect();
         self.split_large(&mut stage, &pending.source, &mut takes)?;
-        let mut lean = most_runs < usize::MAX || most_rows < usize::MAX;
-        let mut bytes = stage.slabs.growth(&pending.source, &takes, lean);
+        let lean = most_runs < usize::MAX || most_rows < usize::MAX;
+        let mut growth = if lean { Growth::Lean } else { self.growth() };
+        let mut bytes = stage.slabs.growth(&pending.source, &takes, growth);
         if !self.try_extend(credit, bytes) {
             // The pool refuses. Before others give way for it, the room is made to measure.
-            lean = true;
-            bytes = stage.slabs.growth(&pending.source, &takes, lean);
+            growth = Growth::Lean;
+            bytes = stage.slabs.growth(&pending.source, &takes, growth);
             if !self.try_extend(credit, bytes) {
                 return Ok(Taken::Needs(bytes));
             }
         }
-        let freed = stage.slabs.append(&pending.source, &takes, lean)?;
+        let freed = stage.slabs.append(&pending.source, &takes, growth)?;
         let SlabStage { permit, .. } = &mut *stage;
         permit.move_from(&mut credit.permit, bytes);
         credit.permit.move_from(permit, freed);
@@ -220,6 +224,11 @@ impl Exchange {
         }
         pending.runs.retain(|run| !run.rows.is_empty());
         Ok(Taken::Some)
+    }
+
+    fn growth(&self) -> Growth {
+        let ample = self.ledger.ceiling_bytes() / AMPLE_SHARE;
+        if self.ledger.held_bytes() < ample { Growth::Ample } else { Growth::Careful }
     }
 
     fn first_rows<'a>(&self, stage: &SlabStage, run: &Run<'a>, most: usize) -> Take<'a> {

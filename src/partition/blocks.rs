@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err};
 
 use super::grouping::{Grouped, Grouping};
-use super::slab::{SlabSource, Slabs, Take};
+use super::slab::{Growth, SlabSource, Slabs, Take};
 use super::source::{Rows, Source};
 use super::stage::{Room, Stage};
 use crate::block::{BlockEncoder, BlockInfo};
@@ -104,7 +104,7 @@ impl Staged {
 
     fn append(&mut self, source: &SlabSource<'_>, takes: &[Take<'_>]) -> Result<()> {
         match self {
-            Staged::Slabs(slabs) => slabs.append(source, takes, false).map(drop),
+            Staged::Slabs(slabs) => slabs.append(source, takes, Growth::Careful).map(drop),
             Staged::Stages(stages) => takes.iter().try_for_each(|take| {
                 let stage = stages.get_mut(take.partition);
                 stage.map_or(Ok(()), |stage| stage.append(source.source, take.rows, Room::Full))
@@ -234,7 +234,7 @@ impl BlockStage {
     pub(crate) fn growth(&self, source: &SlabSource<'_>, takes: &[Take<'_>]) -> usize {
         match &self.staged {
             Staged::Slabs(slabs) => {
-                slabs.growth(source, takes, false) + slabs.numbered_growth(source)
+                slabs.growth(source, takes, Growth::Careful) + slabs.numbered_growth(source)
             }
             Staged::Stages(stages) => {
                 let growth = |take: &Take<'_>| {

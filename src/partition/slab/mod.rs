@@ -49,8 +49,23 @@ const FETCH_PART: usize = 4;
 /// Rows that a slab has room for at first.
 const FIRST_ROWS: usize = 32;
 
+/// The same where memory is ample, as long as all slabs together take no more than so many bytes.
+const AMPLE_FIRST_ROWS: usize = 256;
+const AMPLE_FIRST_BYTES: usize = 16 * 1024 * 1024;
+
 /// Rows from which on a slab grows by a quarter instead of to the double.
 const MANY_ROWS: usize = 512;
+
+/// How much room for more rows a slab makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// What is not used yet is memory that nobody else lacks: rows are moved as rarely as can be.
+    Ample,
+    /// Little is left unused.
+    Careful,
+    /// None.
+    Lean,
+}
 
 enum SlabColumns {
     Narrow(NarrowColumn),
@@ -209,26 +224,36 @@ impl Slabs {
         }
     }
 
-    fn grown(&self, part: Part, more: usize, lean: bool) -> usize {
+    fn grown(&self, part: Part, more: usize, growth: Growth) -> usize {
         let needed = part.rows + more;
         if needed <= part.capacity {
             return part.capacity;
         }
-        if !lean && more * FULL_AT_ONCE >= self.full {
+        if growth != Growth::Lean && more * FULL_AT_ONCE >= self.full {
             return self.full.max(needed);
         }
-        let capacity = match part.capacity {
-            _ if lean => needed,
-            0 => needed.max(FIRST_ROWS),
-            small @ ..MANY_ROWS => needed.max(2 * small),
-            // What is not used yet is memory that others lack.
-            large => needed.max(large + large / 4),
+        let capacity = match (growth, part.capacity) {
+            (Growth::Lean, _) => needed,
+            (Growth::Ample, 0) => needed.max(self.first_rows()),
+            (Growth::Careful, 0) => needed.max(FIRST_ROWS),
+            (Growth::Careful, large @ MANY_ROWS..) => needed.max(large + large / 4),
+            (_, some) => needed.max(2 * some),
         };
         capacity.next_multiple_of(16).min(self.full.max(needed))
     }
 
+    fn first_rows(&self) -> usize {
+        let bytes = self.parts.len().saturating_mul(self.row_bits) / 8;
+        (AMPLE_FIRST_BYTES / bytes.max(1)).clamp(FIRST_ROWS, AMPLE_FIRST_ROWS)
+    }
+
     /// Bytes by which the slabs grow when they take `takes`, at most one for each partition.
-    pub(crate) fn growth(&self, source: &SlabSource<'_>, takes: &[Take<'_>], lean: bool) -> usize {
+    pub(crate) fn growth(
+        &self,
+        source: &SlabSource<'_>,
+        takes: &[Take<'_>],
+        growth: Growth,
+    ) -> usize {
         let row_bits = self.row_bits_with(&source.ranges);
         let mut more = 0;
         if row_bits > self.row_bits {
@@ -239,7 +264,7 @@ impl Slabs {
         }
         for take in takes {
             let part = self.parts.get(take.partition).copied().unwrap_or_default();
-            let capacity = self.grown(part, take.rows.len(), lean);
+            let capacity = self.grown(part, take.rows.len(), growth);
             more += self.bytes_of(capacity, row_bits) - self.bytes_of(part.capacity, row_bits);
         }
         more + self.plain_growth(source.source, takes)
@@ -296,7 +321,7 @@ impl Slabs {
         &mut self,
         source: &SlabSource<'_>,
         takes: &[Take<'_>],
-        lean: bool,
+        growth: Growth,
     ) -> Result<usize> {
         let before = self.row_bits;
         self.row_bits = self.row_bits_with(&source.ranges);
@@ -308,7 +333,7 @@ impl Slabs {
         let mut grown = Vec::with_capacity(takes.len());
         for take in takes {
             let part = self.parts.get(take.partition).copied().unwrap_or_default();
-            let capacity = self.grown(part, take.rows.len(), lean);
+            let capacity = self.grown(part, take.rows.len(), growth);
             grown.push((capacity > part.capacity).then_some(capacity));
         }
         let partitions = self.parts.len();

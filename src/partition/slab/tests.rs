@@ -41,7 +41,7 @@ impl Bench {
         }
     }
 
-    fn push(&mut self, batch: &RecordBatch, ids: &[u32], lean: bool) {
+    fn push(&mut self, batch: &RecordBatch, ids: &[u32], growth: Growth) {
         let source = Source::try_new(&self.schema, batch).unwrap();
         let mut grouping = Grouping::new(self.out.len());
         let grouped = grouping.group(ids);
@@ -68,8 +68,8 @@ impl Bench {
                     taken
                 })
                 .collect();
-            self.charged += self.slabs.growth(&source, &takes, lean);
-            self.charged -= self.slabs.append(&source, &takes, lean).unwrap();
+            self.charged += self.slabs.growth(&source, &takes, growth);
+            self.charged -= self.slabs.append(&source, &takes, growth).unwrap();
             assert_eq!(self.charged, self.slabs.held_bytes(), "what is held is what was said");
             for take in &takes {
                 if self.slabs.rows(take.partition) == self.full {
@@ -201,8 +201,8 @@ proptest! {
         let mut bench = Bench::new(&schema, partitions, full);
         bench.encode = encode;
         for (batch, ids) in &batches {
-            let lean = rng.chance(30);
-            bench.push(batch, ids, lean);
+            let growth = [Growth::Ample, Growth::Careful, Growth::Lean][rng.below(3)];
+            bench.push(batch, ids, growth);
         }
         same(&bench.end(), &expected(&schema, &batches, partitions));
     }
@@ -265,7 +265,7 @@ fn check(arrays: &[ArrayRef]) {
         let mut bench = Bench::new(&schema, 3, 1000);
         bench.encode = encode;
         for (batch, ids) in &batches {
-            bench.push(batch, ids, false);
+            bench.push(batch, ids, Growth::Careful);
         }
         same(&bench.end(), &expected(&schema, &batches, 3));
     }
@@ -378,7 +378,7 @@ fn several_slabs_become_one_batch() {
     let mut slabs = Vec::new();
     for start in 0..3 {
         let mut bench = Bench::new(&batch.schema(), 1, 10);
-        bench.push(&batch.slice(start, 1), &[0], false);
+        bench.push(&batch.slice(start, 1), &[0], Growth::Careful);
         slabs.push(bench.slabs.finish(0).unwrap().0);
     }
     let all = Slab::join(&batch.schema(), &slabs.iter().collect::<Vec<_>>()).unwrap();
