@@ -22,9 +22,6 @@ const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 /// exchange may hold.
 const TIGHT_SHARE: usize = 4;
 
-/// Memory is ample while the exchange holds less than this part of what it may.
-const AMPLE_SHARE: usize = 16;
-
 /// Least outputs of a group.
 const LEAST_GROUP: usize = 16;
 
@@ -226,9 +223,9 @@ impl Exchange {
         Ok(Taken::Some)
     }
 
+    /// Without a limit nobody lacks what is not used yet.
     fn growth(&self) -> Growth {
-        let ample = self.ledger.ceiling_bytes() / AMPLE_SHARE;
-        if self.ledger.held_bytes() < ample { Growth::Ample } else { Growth::Careful }
+        if self.ledger.ceiling_bytes() == usize::MAX { Growth::Ample } else { Growth::Careful }
     }
 
     fn first_rows<'a>(&self, stage: &SlabStage, run: &Run<'a>, most: usize) -> Take<'a> {
