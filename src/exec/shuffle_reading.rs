@@ -26,19 +26,19 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// What the streams of a partition share.
 #[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) schema: SchemaRef,
-    pub(super) placement: Placement,
-    pub(super) buffer: usize,
-    pub(super) batch_rows: usize,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) read_time: Time,
-    pub(super) counters: ReadCounters,
+pub(crate) struct Shared {
+    pub(crate) schema: SchemaRef,
+    pub(crate) placement: Placement,
+    pub(crate) buffer: usize,
+    pub(crate) batch_rows: usize,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) read_time: Time,
+    pub(crate) counters: ReadCounters,
 }
 
 impl Shared {
     /// The rows of `reads`, one after another.
-    pub(super) fn stream(&self, reads: Vec<ShuffleRead>, join: bool) -> SendableRecordBatchStream {
+    pub(crate) fn stream(&self, reads: Vec<ShuffleRead>, join: bool) -> SendableRecordBatchStream {
         let state = Reading {
             reads,
             task: None,
@@ -51,12 +51,13 @@ impl Shared {
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
     }
 
-    /// The rows of `reads`, whose segments are sorted, merged.
-    pub(super) fn merge(
+    /// The rows of `reads`, whose segments are sorted, merged; the first `fetch` of them.
+    pub(crate) fn merge(
         self,
         reads: Vec<ShuffleRead>,
         order: LexOrdering,
         context: Arc<TaskContext>,
+        fetch: Option<usize>,
         baseline: BaselineMetrics,
         spill_metrics: SpillMetrics,
     ) -> SendableRecordBatchStream {
@@ -76,6 +77,7 @@ impl Shared {
                 .with_streams(streams.collect())
                 .with_schema(schema)
                 .with_expressions(&order)
+                .with_fetch(fetch)
                 .with_metrics(baseline)
                 .with_batch_size(self.batch_rows)
                 .with_reservation(reservation.register(context.memory_pool()))
