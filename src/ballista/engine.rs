@@ -92,12 +92,17 @@ impl IFileExecutionEngine {
         last.map_or(now, |last| now.max(last.saturating_add(1)))
     }
 
-    /// `plan`, reading with nodes of this crate where its inputs are map outputs.
-    fn with_readers(
+    /// `plan` as it is run by an executor whose files are below `work_dir`: with an [`IFileFetchExec`] in place of each
+    /// reader of map outputs.
+    ///
+    /// # Errors
+    /// If a node refuses its new children.
+    pub fn with_readers(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        work_dir: &Arc<Path>,
+        work_dir: &Path,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let work_dir: &Arc<Path> = &work_dir.into();
         let replaced = plan.transform_up(|node| {
             let ours =
                 IFileFetchExec::in_place_of(&node, work_dir, &self.options, &self.channels);
