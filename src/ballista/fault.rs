@@ -22,7 +22,7 @@ impl Blame {
     /// A lost output as a failed fetch, so that its map task runs again. Formats that are not ours stay an error of the
     /// query: running the task again would not help.
     pub(super) fn of(&self, error: DataFusionError) -> DataFusionError {
-        let lost = match &error {
+        let lost = match error.find_root() {
             DataFusionError::External(inner) => match inner.downcast_ref::<IFileError>() {
                 Some(IFileError::LostOutput(lost)) => Some(lost),
                 _ => None,

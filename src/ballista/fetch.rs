@@ -26,7 +26,7 @@ use crate::memory::{Ledger, Permit};
 const TRANSPORT: &str = "IO_BLOCK_TRANSPORT";
 
 /// A range that ends with the file.
-const TO_THE_END: u64 = i64::MAX as u64;
+const TO_THE_END: u64 = u64::MAX >> 1;
 
 /// Room that is made for a transfer whose length is not known.
 const FIRST_BYTES: u64 = 16 * 1024;

@@ -154,43 +154,54 @@ async fn fetch_all(
     sender: UnboundedSender<Result<Item>>,
 ) {
     let (most, piece_bytes) = (fetcher.settings.most_requests, fetcher.settings.piece_bytes(1));
-    let fetcher = &fetcher;
-    let indexes = &indexes;
+    let of_index = Arc::clone(&fetcher);
     let jobs = stream::iter(reads.into_iter().enumerate())
-        .map(|(number, read)| async move {
-            let index = indexes.get(fetcher, &read).await;
-            let index = index.map_err(|error| failed(&read.name, 0, error))?;
-            let range = span(&segments(&read, &index.0)?);
-            Ok((number, read, index, range))
+        .map(move |(number, read)| {
+            let (fetcher, indexes) = (Arc::clone(&of_index), Arc::clone(&indexes));
+            async move {
+                let index = indexes.get(&fetcher, &read).await;
+                let index = index.map_err(|error| failed(&read.name, 0, error))?;
+                let range = span(&segments(&read, &index.0)?);
+                Ok::<_, IFileError>((number, read, index, range))
+            }
         })
         .buffered(most)
         .map_ok(move |(number, read, index, range)| {
             let pieces = pieces(range, piece_bytes)
                 .map(move |(offset, len)| Ok(Job::Piece(number, read.clone(), offset, len)));
-            stream::iter(std::iter::once(Ok(Job::Index(number, index))).chain(pieces))
+            stream::iter(std::iter::once(Ok::<_, IFileError>(Job::Index(number, index))).chain(pieces))
         })
         .try_flatten();
     // Holding is done in order, one after another; fetching then side by side.
-    let held = jobs.then(|job: Result<Job>| async move {
-        let job = job?;
-        let hold = match &job {
-            Job::Index(..) => None,
-            Job::Piece(_, read, offset, len) => {
-                let held = fetcher.hold(*len).await;
-                Some(held.map_err(|error| failed(&read.name, *offset, error))?)
-            }
-        };
-        Ok((job, hold))
+    let of_hold = Arc::clone(&fetcher);
+    let held = jobs.then(move |job: Result<Job>| {
+        let fetcher = Arc::clone(&of_hold);
+        async move {
+            let job = job?;
+            let hold = match &job {
+                Job::Index(..) => None,
+                Job::Piece(_, read, offset, len) => {
+                    let held = fetcher.hold(*len).await;
+                    Some(held.map_err(|error| failed(&read.name, *offset, error))?)
+                }
+            };
+            Ok::<_, IFileError>((job, hold))
+        }
     });
-    let items = held.map(|held| async move {
-        match held? {
-            (Job::Index(number, index), _) => Ok(Item::Index(number, index)),
-            (Job::Piece(number, read, offset, len), Some(hold)) => {
-                let piece = fetcher.piece(&read.location, offset, len, hold).await;
-                let piece = piece.map_err(|error| failed(&read.name, offset, error))?;
-                Ok(Item::Piece(number, piece))
+    let items = held.map(move |held| {
+        let fetcher = Arc::clone(&fetcher);
+        async move {
+            match held? {
+                (Job::Index(number, index), _) => Ok(Item::Index(number, index)),
+                (Job::Piece(number, read, offset, len), Some(hold)) => {
+                    let piece = fetcher.piece(&read.location, offset, len, hold).await;
+                    let piece = piece.map_err(|error| failed(&read.name, offset, error))?;
+                    Ok(Item::Piece(number, piece))
+                }
+                (Job::Piece(..), None) => {
+                    Err(IFileError::Usage("fetch a piece that holds nothing"))
+                }
             }
-            (Job::Piece(..), None) => Err(IFileError::Usage("fetch a piece that holds nothing")),
         }
     });
     let mut items = std::pin::pin!(items.buffered(most));

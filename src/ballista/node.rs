@@ -31,7 +31,7 @@ use crate::config::IFileOptions;
 use crate::exec::shuffle_reading::Shared;
 use crate::map_output::{ReadCounters, SegmentSource, ShuffleRead};
 use crate::map_status::{PartitionFunction, Placement};
-use crate::memory::{Ledger, Shares};
+use crate::memory::Ledger;
 
 /// Reads map outputs of a stage of Ballista, in place of its `ShuffleReaderExec` or `RangeShuffleReaderExec`.
 ///
@@ -99,7 +99,6 @@ impl IFileFetchExec {
     }
 
     fn shared(&self, partition: usize, context: &TaskContext) -> Shared {
-        let all = Shares { most: 1.0, headroom: 0.0 };
         let build = || MetricBuilder::new(&self.metrics);
         Shared {
             schema: self.schema(),
@@ -107,7 +106,7 @@ impl IFileFetchExec {
             placement: Placement { function: PartitionFunction::Hash, seed: 0, count: 0 },
             buffer: self.options.read_ahead_bytes,
             batch_rows: context.session_config().batch_size().max(1),
-            ledger: Ledger::new(self.name(), context.memory_pool(), all),
+            ledger: Ledger::unspillable(self.name(), context.memory_pool()),
             read_time: build().subset_time("read_time", partition),
             counters: ReadCounters {
                 bytes_read: build().counter("bytes_read", partition),
@@ -176,7 +175,9 @@ impl Reading {
                 internal_datafusion_err!("the task that looks for map outputs was cancelled")
             })?
         };
-        let partitions = |reads: &[OutputRead]| reads.iter().map(|read| read.partitions.len()).sum();
+        let partitions = |reads: &[OutputRead]| -> usize {
+            reads.iter().map(|read| read.partitions.len()).sum()
+        };
         self.metrics.local.add(partitions(&local));
         self.metrics.remote.add(partitions(&remote));
         let mut sources: Vec<ShuffleRead> = Vec::with_capacity(local.len() + remote.len());

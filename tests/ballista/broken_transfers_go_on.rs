@@ -22,6 +22,9 @@ use crate::support::{
     rows, session, write,
 };
 
+/// Bytes of a message of an answer: what has arrived of one is not lost with the next.
+const MESSAGE_BYTES: usize = 1000;
+
 /// Forwards connections to `target`; each of the first `breaks` ends after `bytes` bytes of answers.
 async fn fragile(target: SocketAddr, breaks: u64, bytes: usize) -> (SocketAddr, Counter) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -76,7 +79,7 @@ fn at(locations: &[PartitionLocation], address: SocketAddr) -> Vec<PartitionLoca
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_goes_on_behind_what_has_arrived() {
-    let executor = Executor::new().await;
+    let executor = watched(&Seen::default(), MESSAGE_BYTES).await;
     let inputs = [rows(0, 60_000), rows(100_000, 60_000)];
     let reported = write(&engine(), &executor, 0, &inputs, true).await;
     let data = std::fs::metadata(executor.data(0)).unwrap().len() as usize;
@@ -89,7 +92,9 @@ async fn a_transfer_goes_on_behind_what_has_arrived() {
         let plan = engine().with_readers(plan, executor.path()).unwrap();
         let mut found = Vec::new();
         for partition in 0..PARTITIONS {
-            let context = context(session(true), None);
+            let mut config = session(true);
+            config.options_mut().set("ballista.client.io_retries_times", "10").unwrap();
+            let context = context(config, None);
             let stream = plan.execute(partition, Arc::clone(&context)).unwrap();
             found.extend(collect(stream).await.unwrap());
             assert_eq!(context.memory_pool().reserved(), 0);
@@ -120,6 +125,17 @@ async fn a_transfer_that_never_goes_on_is_a_failed_fetch() {
 struct Watching {
     inner: BallistaFlightService,
     seen: Seen,
+    /// Bytes of the messages of an answer.
+    message_bytes: usize,
+}
+
+/// An executor whose Flight service answers with messages of `message_bytes`.
+async fn watched(seen: &Seen, message_bytes: usize) -> Executor {
+    let of = |directory| {
+        let inner = BallistaFlightService::new(directory);
+        Watching { inner, seen: seen.clone(), message_bytes }
+    };
+    Executor::serving(of).await
 }
 
 #[derive(Clone, Default)]
@@ -164,7 +180,19 @@ impl FlightService for Watching {
         }
         self.seen.requests.add(1);
         self.seen.most.max(self.seen.now.add(1));
-        let mut inner = self.inner.do_action(request).await?.into_inner();
+        let message_bytes = self.message_bytes;
+        let inner = self.inner.do_action(request).await?.into_inner();
+        let mut inner = inner.flat_map(move |message| {
+            let parts: Vec<_> = match message {
+                Err(status) => vec![Err(status)],
+                Ok(message) => message
+                    .body
+                    .chunks(message_bytes)
+                    .map(|part| Ok(arrow_flight::Result { body: part.to_vec().into() }))
+                    .collect(),
+            };
+            futures::stream::iter(parts)
+        });
         let now = self.seen.now.clone();
         let mut over = false;
         let answer = futures::stream::poll_fn(move |cx| {
@@ -242,11 +270,7 @@ impl FlightService for Watching {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_and_bytes_in_flight_are_limited() {
     let seen = Seen::default();
-    let executor = Executor::serving(|directory| Watching {
-        inner: BallistaFlightService::new(directory),
-        seen: seen.clone(),
-    })
-    .await;
+    let executor = watched(&seen, usize::MAX).await;
     let mut locations = Vec::new();
     for task in 0..8 {
         let inputs = [rows(task * 10_000, 3000)];
