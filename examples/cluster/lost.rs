@@ -74,6 +74,9 @@ pub(crate) async fn show(job: &Job, name: &str) -> Result<bool> {
         time.as_secs_f64(),
         (tasks + lost.tasks).saturating_sub(whole_tasks)
     );
-    println!("  the answer {}", differences.map_or("is right".to_owned(), |d| format!("is wrong: {d}")));
+    println!(
+        "  the answer {}",
+        differences.map_or("is right".to_owned(), |d| format!("is wrong: {d}"))
+    );
     Ok(right)
 }

@@ -87,7 +87,15 @@ fn engine_name(engine: Engine) -> &'static str {
 pub(crate) fn header() -> String {
     format!(
         "{:<10} {:<6} {:<9} {:<6} {:<7} {:>8} {:>11} {:>11} {:>9}",
-        "query", "engine", "planner", "remote", "status", "seconds", "written MB", "fetched MB", "peak MB"
+        "query",
+        "engine",
+        "planner",
+        "remote",
+        "status",
+        "seconds",
+        "written MB",
+        "fetched MB",
+        "peak MB"
     )
 }
 
@@ -140,7 +148,8 @@ pub(crate) fn summary(records: &[Record]) -> String {
             wrong(Engine::Ifile),
             stock.len()
         );
-        let sum = |of: &[&Record], value: fn(&Record) -> f64| of.iter().map(|r| value(r)).sum::<f64>();
+        let sum =
+            |of: &[&Record], value: fn(&Record) -> f64| of.iter().map(|r| value(r)).sum::<f64>();
         let most = |of: &[&Record]| of.iter().map(|r| r.peak as f64 / MB).fold(0.0, f64::max);
         let mut compare = |name: &str, stock: f64, ours: f64| {
             let ratio = if stock > 0.0 { ours / stock } else { f64::NAN };

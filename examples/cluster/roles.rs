@@ -16,7 +16,7 @@ use datafusion_ifile::IFileOptions;
 use datafusion_ifile::ballista::{ClientPool, IFileExecutionEngine};
 
 use crate::Result;
-use crate::counters::{CountingEngine, Counters, counting_service};
+use crate::counters::{Counters, CountingEngine, counting_service};
 
 const CLIENT_TTL: Duration = Duration::from_secs(30);
 

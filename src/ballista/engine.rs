@@ -104,8 +104,7 @@ impl IFileExecutionEngine {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let work_dir: &Arc<Path> = &work_dir.into();
         let replaced = plan.transform_up(|node| {
-            let ours =
-                IFileFetchExec::in_place_of(&node, work_dir, &self.options, &self.channels);
+            let ours = IFileFetchExec::in_place_of(&node, work_dir, &self.options, &self.channels);
             Ok(match ours {
                 Some(ours) => Transformed::yes(Arc::new(ours) as Arc<dyn ExecutionPlan>),
                 None => Transformed::no(node),
@@ -145,7 +144,9 @@ impl ExecutionEngine for IFileExecutionEngine {
             }
         };
         if !matches!(&partitioning, Partitioning::Hash(_, count) if *count > 0) {
-            return plan_err!("stage {stage_id} of job {job_id} does not place rows by hash: {partitioning}");
+            return plan_err!(
+                "stage {stage_id} of job {job_id} does not place rows by hash: {partitioning}"
+            );
         }
         let stock = with_stock_readers(plan, work_dir, &self.pool)?;
         let [input] = stock.children()[..] else {

@@ -45,7 +45,11 @@ impl Channels {
     }
 
     /// A connection to the executor of `location`, made when it is first used, and anew where it is lost.
-    fn get(&self, location: &PartitionLocation, settings: &FetchSettings) -> Result<Channel, Failed> {
+    fn get(
+        &self,
+        location: &PartitionLocation,
+        settings: &FetchSettings,
+    ) -> Result<Channel, Failed> {
         let executor = &location.executor_meta;
         let key = (executor.host.clone(), executor.port);
         let mut open = self.open.lock();
@@ -356,11 +360,15 @@ impl Fetcher {
             match message.map_err(stalled)? {
                 Ok(Some(message)) => {
                     if to_u64(message.body.len()) > range.length {
-                        return Err(Failed::fatal("more bytes came than were asked for".to_owned()));
+                        return Err(Failed::fatal(
+                            "more bytes came than were asked for".to_owned(),
+                        ));
                     }
                     bytes.extend_from_slice(&message.body);
                     if len.is_some_and(|len| to_u64(bytes.len()) > len) {
-                        return Err(Failed::fatal("more bytes came than were asked for".to_owned()));
+                        return Err(Failed::fatal(
+                            "more bytes came than were asked for".to_owned(),
+                        ));
                     }
                 }
                 Ok(None) => return Ok(()),

@@ -169,7 +169,9 @@ async fn fetch_all(
         .map_ok(move |(number, read, index, range)| {
             let pieces = pieces(range, piece_bytes)
                 .map(move |(offset, len)| Ok(Job::Piece(number, read.clone(), offset, len)));
-            stream::iter(std::iter::once(Ok::<_, IFileError>(Job::Index(number, index))).chain(pieces))
+            stream::iter(
+                std::iter::once(Ok::<_, IFileError>(Job::Index(number, index))).chain(pieces),
+            )
         })
         .try_flatten();
     // Holding is done in order, one after another; fetching then side by side.
@@ -294,7 +296,8 @@ impl OpenSegments for OpenQueued {
             self.piece = None;
             match self.source.next(offset)? {
                 Item::Piece(number, piece)
-                    if number == self.source.number && (piece.offset..piece.end()).contains(&offset) =>
+                    if number == self.source.number
+                        && (piece.offset..piece.end()).contains(&offset) =>
                 {
                     self.piece = Some(piece);
                 }
@@ -306,7 +309,8 @@ impl OpenSegments for OpenQueued {
 }
 
 fn read_index(index: &Buffer, name: &Arc<str>, offset: u64, buffer: &mut [u8]) -> Result<()> {
-    let bytes = usize::try_from(offset).ok().and_then(|start| index.get(start..)?.get(..buffer.len()));
+    let bytes =
+        usize::try_from(offset).ok().and_then(|start| index.get(start..)?.get(..buffer.len()));
     match bytes {
         Some(bytes) => {
             buffer.copy_from_slice(bytes);

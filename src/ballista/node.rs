@@ -127,8 +127,7 @@ impl IFileFetchExec {
         let settings = FetchSettings::new(context.session_config());
         let metrics = FetchMetrics::new(&self.metrics, partition);
         let ledger = Arc::clone(&shared.ledger);
-        let fetcher =
-            Fetcher::new(Arc::clone(&self.channels), settings, ledger, metrics.clone());
+        let fetcher = Fetcher::new(Arc::clone(&self.channels), settings, ledger, metrics.clone());
         Reading {
             reads,
             work_dir: Arc::clone(&self.work_dir),

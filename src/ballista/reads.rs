@@ -62,10 +62,7 @@ impl OutputRead {
 
 /// Groups `locations` by output; partitions next to each other become one range, since they lie next to each other.
 /// The readers of different partitions begin with different outputs, so that they do not all ask the same executor.
-pub(super) fn by_output(
-    locations: &[PartitionLocation],
-    reader: usize,
-) -> Result<Vec<OutputRead>> {
+pub(super) fn by_output(locations: &[PartitionLocation], reader: usize) -> Result<Vec<OutputRead>> {
     let mut single = Vec::with_capacity(locations.len());
     for location in locations {
         let partition = u32::try_from(location.partition_id.partition_id);
@@ -82,7 +79,9 @@ pub(super) fn by_output(
     let mut grouped: Vec<OutputRead> = Vec::with_capacity(single.len());
     for read in single {
         match grouped.last_mut() {
-            Some(last) if last.name == read.name && last.partitions.end == read.partitions.start => {
+            Some(last)
+                if last.name == read.name && last.partitions.end == read.partitions.start =>
+            {
                 last.partitions.end = read.partitions.end;
             }
             _ => grouped.push(read),

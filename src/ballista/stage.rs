@@ -65,7 +65,13 @@ impl fmt::Display for MapStage {
         let metrics: Vec<String> =
             self.metrics.clone_inner().iter().map(ToString::to_string).collect();
         let plan = displayable(self.input.as_ref());
-        write!(f, "IFileMapStage: {}, metrics=[{}]\n{}", self.partitioning, metrics.join(", "), plan.one_line())
+        write!(
+            f,
+            "IFileMapStage: {}, metrics=[{}]\n{}",
+            self.partitioning,
+            metrics.join(", "),
+            plan.one_line()
+        )
     }
 }
 
@@ -165,14 +171,15 @@ fn partitions(written: &WrittenOutput, task: u64) -> Result<Vec<ShuffleWritePart
     };
     let of_partition = (0..).zip(rows).zip(bytes).zip(segments);
     let reported = of_partition.filter(|(((_, rows), _), _)| **rows > 0);
-    let reported = reported.map(|(((partition_id, rows), bytes), segments)| ShuffleWritePartition {
-        partition_id,
-        num_batches: u64::from(*segments),
-        num_rows: *rows,
-        num_bytes: (*bytes).max(1),
-        file_id: Some(task),
-        is_sort_shuffle: true,
-    });
+    let reported =
+        reported.map(|(((partition_id, rows), bytes), segments)| ShuffleWritePartition {
+            partition_id,
+            num_batches: u64::from(*segments),
+            num_rows: *rows,
+            num_bytes: (*bytes).max(1),
+            file_id: Some(task),
+            is_sort_shuffle: true,
+        });
     Ok(reported.collect())
 }
 

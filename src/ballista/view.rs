@@ -115,7 +115,8 @@ fn not_ours(index: &[u8], name: &Arc<str>) -> IFileError {
     }
     let what = "head of a map output index";
     let len = to_u64(index.len());
-    let fault = Fault::UnexpectedEnd { what, expected: len.max(to_u64(HEAD_BYTES)) + 1, found: len };
+    let fault =
+        Fault::UnexpectedEnd { what, expected: len.max(to_u64(HEAD_BYTES)) + 1, found: len };
     let place = Place { file: Some(Arc::clone(name)), partition: None, offset: len };
     IFileError::corrupt(fault, place)
 }

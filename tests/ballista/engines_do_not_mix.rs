@@ -3,8 +3,8 @@ use std::sync::Arc;
 use ballista_core::error::BallistaError;
 use ballista_core::execution_plans::ShuffleReaderExec;
 use ballista_executor::execution_engine::DefaultExecutionEngine;
-use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::common::collect;
 
 use crate::support::{Executor, context, engine, read, reading, rows, session, write};
 

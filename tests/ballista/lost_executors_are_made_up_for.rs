@@ -14,7 +14,11 @@ async fn an_executor_is_killed_in_the_middle_of_a_query() {
     assert!(!running.is_finished());
     victim.kill();
     let rows = running.await.unwrap();
-    assert_same(&expected, &rows.unwrap_or_else(|error| panic!("{error}\n{}", cluster.logs())), "q64");
+    assert_same(
+        &expected,
+        &rows.unwrap_or_else(|error| panic!("{error}\n{}", cluster.logs())),
+        "q64",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,6 +41,10 @@ async fn an_output_is_lost_between_two_stages() {
     })
     .await;
     let rows = running.await.unwrap();
-    assert_same(&expected, &rows.unwrap_or_else(|error| panic!("{error}\n{}", cluster.logs())), "q64");
+    assert_same(
+        &expected,
+        &rows.unwrap_or_else(|error| panic!("{error}\n{}", cluster.logs())),
+        "q64",
+    );
     assert_eq!(damaged, 2);
 }

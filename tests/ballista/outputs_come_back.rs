@@ -6,14 +6,15 @@ use ballista_core::serde::scheduler::PartitionLocation;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::support::{
-    Executor, PARTITIONS, STAGE, by_partition, coalescing, context, engine, lines, metric, read_all,
-    reading, rows, schema, session, stage, write, writing,
+    Executor, PARTITIONS, STAGE, by_partition, coalescing, context, engine, lines, metric,
+    read_all, reading, rows, schema, session, stage, write, writing,
 };
 
 /// Two tasks with three inputs each, some of them empty; their rows, and where they are.
 async fn written(executor: &Executor) -> (Vec<RecordBatch>, Vec<PartitionLocation>) {
     let engine = engine();
-    let tasks = [[rows(0, 950), vec![], rows(10_000, 1)], [rows(20_000, 333), rows(30_000, 500), vec![]]];
+    let tasks =
+        [[rows(0, 950), vec![], rows(10_000, 1)], [rows(20_000, 333), rows(30_000, 500), vec![]]];
     let mut locations = Vec::new();
     for (task, inputs) in tasks.iter().enumerate() {
         let reported = write(&engine, executor, task, inputs, false).await;
@@ -33,8 +34,13 @@ async fn rows_come_back_from_files_and_through_the_flight_service() {
             reading(&locations),
             coalescing(&locations, &[vec![0, 1, 2], vec![4], vec![3]]),
             Arc::new(
-                ShuffleReaderExec::try_new_broadcast(STAGE, locations.clone(), schema(), PARTITIONS)
-                    .unwrap(),
+                ShuffleReaderExec::try_new_broadcast(
+                    STAGE,
+                    locations.clone(),
+                    schema(),
+                    PARTITIONS,
+                )
+                .unwrap(),
             ),
         ] {
             let found = read_all(&engine, &executor, &plan, &context).await;
@@ -116,7 +122,8 @@ async fn the_scheduler_gets_a_set_of_metrics_per_node_and_the_nulls_of_columns()
     let rows = rows.sum::<u64>() as usize;
     assert_eq!(metrics[0].sum_by_name("input_rows").unwrap().as_usize(), rows);
     assert_eq!(metrics[1].output_rows(), Some(rows));
-    let nulls: Vec<u64> = next.collect_column_stats().iter().map(|column| column.null_count).collect();
+    let nulls: Vec<u64> =
+        next.collect_column_stats().iter().map(|column| column.null_count).collect();
     assert_eq!(nulls[0], 0);
     assert!(nulls[1] > 0);
     assert_eq!(by_partition(&locations).len(), PARTITIONS);

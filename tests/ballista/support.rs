@@ -150,11 +150,8 @@ pub(crate) fn by_key() -> LexOrdering {
 /// The plan of a task that writes `inputs` by hash of the key.
 pub(crate) fn writing(inputs: &[Vec<RecordBatch>], sorted: bool) -> Arc<dyn ExecutionPlan> {
     let source = MemorySourceConfig::try_new(inputs, schema(), None).unwrap();
-    let source = if sorted {
-        source.try_with_sort_information(vec![by_key(); 1]).unwrap()
-    } else {
-        source
-    };
+    let source =
+        if sorted { source.try_with_sort_information(vec![by_key(); 1]).unwrap() } else { source };
     let input = DataSourceExec::from_data_source(source);
     let placed = Partitioning::Hash(vec![col("key", &schema()).unwrap()], PARTITIONS);
     let config = SortShuffleConfig::new(true, 8192);
@@ -183,7 +180,8 @@ pub(crate) fn coalescing(
     groups: &[Vec<u32>],
 ) -> Arc<dyn ExecutionPlan> {
     let all = by_partition(locations);
-    let of_group = |group: &Vec<u32>| group.iter().flat_map(|at| all[*at as usize].clone()).collect();
+    let of_group =
+        |group: &Vec<u32>| group.iter().flat_map(|at| all[*at as usize].clone()).collect();
     let read: Vec<Vec<PartitionLocation>> = groups.iter().map(of_group).collect();
     let coalesced = CoalescePlan {
         upstream_partition_count: PARTITIONS as u32,
@@ -210,10 +208,9 @@ pub(crate) fn session(force_remote: bool) -> SessionConfig {
     let mut config = SessionConfig::new_with_ballista()
         .with_ballista_shuffle_reader_force_remote_read(force_remote)
         .with_batch_size(512);
-    for (key, value) in [
-        ("ballista.client.io_retries_times", "1"),
-        ("ballista.client.io_retry_wait_time_ms", "0"),
-    ] {
+    for (key, value) in
+        [("ballista.client.io_retries_times", "1"), ("ballista.client.io_retry_wait_time_ms", "0")]
+    {
         config.options_mut().set(key, value).unwrap();
     }
     config

@@ -8,8 +8,10 @@ async fn nothing_is_left_of_a_job() {
         let context = cluster.session(adaptive, true).await;
         run(&context, &sql("q67")).await.unwrap();
     }
-    until("files are left", || cluster.executors.iter().all(|executor| executor.files().is_empty()))
-        .await;
+    until("files are left", || {
+        cluster.executors.iter().all(|executor| executor.files().is_empty())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
