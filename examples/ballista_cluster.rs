@@ -6,14 +6,13 @@
 //! ```text
 //! cargo run --release --features ballista --example ballista_cluster -- \
 //!     [--scale 1] [--queries 4,11,23] [--engine stock,ifile] [--planner static,adaptive] [--remote off,on] \
-//!     [--executors 3] [--memory-limit 512MB] [--json FILE]
+//!     [--executors 3] [--memory-limit 512MB] [--kill 64] [--json FILE]
 //! ```
 
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::field_reassign_with_default,
-    clippy::default_trait_access,
     reason = "an example that cannot go on has failed"
 )]
 
@@ -101,6 +100,13 @@ async fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
+/// The queries of these names, with their text.
+fn texts(names: &[String]) -> Result<Vec<(Query, String)>> {
+    let selected = queries::select(&Path::new(ROOT).join("sql"), names)?;
+    let read = |query: Query| Ok((query.clone(), std::fs::read_to_string(&query.path)?));
+    selected.into_iter().map(read).collect()
+}
+
 /// All runs.
 struct Job {
     args: Args,
@@ -120,15 +126,14 @@ impl Job {
         let (dir, scale) = (tables.clone(), args.scale);
         let made = move || generate::generate(&dir, Suite::Tpcds, scale);
         tokio::task::spawn_blocking(made).await??;
-        let selected = queries::select(&Path::new(ROOT).join("sql"), &args.queries)?;
-        let mut queries = Vec::new();
-        for query in selected {
-            let sql = std::fs::read_to_string(&query.path)?;
-            queries.push((query, sql));
-        }
+        let queries = texts(&args.queries)?;
         let mut answers = BTreeMap::new();
         let context = client::in_process(args.partitions, &tables).await?;
-        for (query, sql) in &queries {
+        let killed: Vec<String> = args.kill().map(str::to_owned).into_iter().collect();
+        for (query, sql) in queries.iter().chain(&texts(&killed)?) {
+            if answers.contains_key(&query.name) {
+                continue;
+            }
             let (rows, time) = client::run(&context, sql).await?;
             let seconds = time.as_secs_f64();
             println!("{}: {} rows in one process in {seconds:.1} s", query.name, rows.num_rows());
@@ -148,8 +153,8 @@ impl Job {
         }
         print!("\n{}", report::summary(&self.records));
         let mut bad = self.records.iter().any(Record::is_bad);
-        if let Some(name) = self.args.kill.clone() {
-            bad |= !lost::show(&self, &name).await?;
+        if let Some(name) = self.args.kill() {
+            bad |= !lost::show(&self, name).await?;
         }
         Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

@@ -42,9 +42,9 @@ pub(crate) struct Args {
     /// Partitions that an executor works on at a time.
     #[arg(long, default_value_t = 2)]
     pub(crate) vcores: usize,
-    /// Kills an executor in the middle of this query, at the end; the first of the queries for `first`.
-    #[arg(long)]
-    pub(crate) kill: Option<String>,
+    /// At the end an executor is killed in the middle of this query; `none` for no such run.
+    #[arg(long, default_value = "64")]
+    kill: String,
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
 }
@@ -69,6 +69,11 @@ impl Args {
     /// Whether the planner is adaptive, of each.
     pub(crate) fn planners(&self) -> Vec<bool> {
         self.planner.iter().map(|planner| *planner == Planner::Adaptive).collect()
+    }
+
+    /// The query in whose middle an executor is killed.
+    pub(crate) fn kill(&self) -> Option<&str> {
+        (self.kill != "none").then_some(&self.kill)
     }
 
     pub(crate) fn remotes(&self) -> Vec<bool> {

@@ -17,9 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// The planner is the static one: Ballista 55.0.0 hangs on a failed fetch with the adaptive one.
 pub(crate) async fn show(job: &Job, name: &str) -> Result<bool> {
-    let wanted = crate::queries::full_name(name);
-    let found = job.queries.iter().find(|(query, _)| name == "first" || query.name == wanted);
-    let (query, sql) = found.ok_or(format!("--kill: {name} is not among the queries"))?;
+    let found = crate::texts(&[name.to_owned()])?.into_iter().next();
+    let (query, sql) = &found.ok_or(format!("--kill: no query {name}"))?;
     let setting = Setting {
         partitions: job.args.partitions,
         adaptive: false,
