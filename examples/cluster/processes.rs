@@ -3,12 +3,13 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow_flight::Action;
 use arrow_flight::flight_service_client::FlightServiceClient;
+use tonic::transport::Channel;
 
 use crate::Result;
 use crate::counters::{ACTION, Counts};
@@ -47,7 +48,6 @@ impl Drop for Process {
 pub(crate) struct Executor {
     process: Process,
     port: u16,
-    pub(crate) work_dir: PathBuf,
 }
 
 /// A scheduler and executors; they end when it is dropped.
@@ -158,7 +158,7 @@ impl Cluster {
             }
             let mut process = start(logs, &name, &arguments)?;
             wait_for(&mut process, &name, logs, || answers(health, "/readyz"))?;
-            executors.push(Executor { process, port: flight, work_dir });
+            executors.push(Executor { process, port: flight });
         }
         Ok(Self { _scheduler: scheduler, port, executors, _directory: directory })
     }
@@ -195,7 +195,8 @@ impl Executor {
     /// What it has done since it began.
     pub(crate) async fn counts(&self) -> Result<Counts> {
         let address = format!("http://127.0.0.1:{}", self.port);
-        let mut client = FlightServiceClient::connect(address).await?;
+        let channel = Channel::from_shared(address)?.connect().await?;
+        let mut client = FlightServiceClient::new(channel);
         let action = Action { r#type: ACTION.to_owned(), body: Default::default() };
         let mut answer = client.do_action(action).await?.into_inner();
         let message = answer.message().await?.ok_or("no counts")?;
