@@ -10,7 +10,6 @@ use arrow_flight::{
 use ballista_core::serde::decode_protobuf;
 use ballista_core::serde::scheduler::{Action as Fetch, PartitionLocation};
 use ballista_executor::flight_service::BallistaFlightService;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::common::collect;
 use futures::{Stream, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

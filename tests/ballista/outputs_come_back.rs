@@ -3,11 +3,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use ballista_core::execution_plans::ShuffleReaderExec;
 use ballista_core::serde::scheduler::PartitionLocation;
-use datafusion::physical_plan::ExecutionPlan;
 
 use crate::support::{
     Executor, PARTITIONS, STAGE, by_partition, coalescing, context, engine, lines, metric,
-    read_all, reading, rows, schema, session, stage, write, writing,
+    read_all, reading, rows, schema, session, stage, write, writing_of,
 };
 
 /// Two tasks with three inputs each, some of them empty; their rows, and where they are.
@@ -110,16 +109,12 @@ async fn a_later_attempt_replaces_what_an_earlier_one_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scheduler_gets_a_set_of_metrics_per_node_and_the_nulls_of_columns() {
     let executor = Executor::new().await;
-    let (_, locations) = written(&executor).await;
-    let next = stage(&engine(), &executor, 7, {
-        let reader = reading(&locations);
-        writing(&[vec![]], false).with_new_children(vec![reader]).unwrap()
-    });
+    let (expected, locations) = written(&executor).await;
+    let next = stage(&engine(), &executor, 7, writing_of(reading(&locations)));
     next.execute_query_stage(7, context(session(true), None)).await.unwrap();
     let metrics = next.collect_plan_metrics();
     assert_eq!(metrics.len(), 2);
-    let rows = locations.iter().map(|location| location.partition_stats.num_rows().unwrap_or(0));
-    let rows = rows.sum::<u64>() as usize;
+    let rows: usize = expected.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(metrics[0].sum_by_name("input_rows").unwrap().as_usize(), rows);
     assert_eq!(metrics[1].output_rows(), Some(rows));
     let nulls: Vec<u64> =

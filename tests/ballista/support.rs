@@ -152,7 +152,11 @@ pub(crate) fn writing(inputs: &[Vec<RecordBatch>], sorted: bool) -> Arc<dyn Exec
     let source = MemorySourceConfig::try_new(inputs, schema(), None).unwrap();
     let source =
         if sorted { source.try_with_sort_information(vec![by_key(); 1]).unwrap() } else { source };
-    let input = DataSourceExec::from_data_source(source);
+    writing_of(DataSourceExec::from_data_source(source))
+}
+
+/// The plan of a task that writes the rows of `input` by hash of the key.
+pub(crate) fn writing_of(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let placed = Partitioning::Hash(vec![col("key", &schema()).unwrap()], PARTITIONS);
     let config = SortShuffleConfig::new(true, 8192);
     Arc::new(
