@@ -45,8 +45,8 @@ pub(crate) struct Counts {
     pub(crate) written: u64,
     /// Bytes of hash shuffles that were served to readers.
     pub(crate) served: u64,
-    /// Tasks that have ended well.
-    pub(crate) tasks: u64,
+    /// Partitions of stages whose tasks have ended well.
+    pub(crate) partitions: u64,
 }
 
 /// The counters of this process.
@@ -54,13 +54,13 @@ pub(crate) struct Counts {
 pub(crate) struct Counters {
     written: AtomicU64,
     served: AtomicU64,
-    tasks: AtomicU64,
+    partitions: AtomicU64,
 }
 
 impl Counters {
     fn counts(&self) -> Counts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts { written: of(&self.written), served: of(&self.served), tasks: of(&self.tasks) }
+        Counts { written: of(&self.written), served: of(&self.served), partitions: of(&self.partitions) }
     }
 }
 
@@ -82,6 +82,7 @@ impl ExecutionEngine for CountingEngine {
         config: &SessionConfig,
     ) -> Result<Arc<dyn QueryStageExecutor>> {
         let data = create_shuffle_path(work_dir, &job_id, stage_id, 0, Some(task_id as u64), true)?;
+        let partitions = global_output_partition_ids.len() as u64;
         let inner = self.inner.create_query_stage_exec(
             job_id,
             stage_id,
@@ -91,7 +92,7 @@ impl ExecutionEngine for CountingEngine {
             work_dir,
             config,
         )?;
-        Ok(Arc::new(CountingStage { inner, data, counters: Arc::clone(&self.counters) }))
+        Ok(Arc::new(CountingStage { inner, data, partitions, counters: Arc::clone(&self.counters) }))
     }
 }
 
@@ -100,6 +101,8 @@ struct CountingStage {
     inner: Arc<dyn QueryStageExecutor>,
     /// Where the task puts a hash shuffle.
     data: PathBuf,
+    /// Partitions that it works on.
+    partitions: u64,
     counters: Arc<Counters>,
 }
 
@@ -124,7 +127,7 @@ impl QueryStageExecutor for CountingStage {
                 self.counters.written.fetch_add(metadata.len(), Ordering::Relaxed);
             }
         }
-        self.counters.tasks.fetch_add(1, Ordering::Relaxed);
+        self.counters.partitions.fetch_add(self.partitions, Ordering::Relaxed);
         Ok(written)
     }
 

@@ -31,7 +31,7 @@ pub(crate) async fn show(job: &Job, name: &str) -> Result<bool> {
     let cluster = job.start(plan.clone()).await?;
     let context = client::on_cluster(cluster.port, setting, &job.tables).await?;
     let (rows, whole) = client::run(&context, sql).await?;
-    let whole_tasks = cluster.counts().await?.tasks;
+    let whole_partitions = cluster.counts().await?.partitions;
     let mut right = job.differences(&query.name, &rows).is_none();
     drop(cluster);
 
@@ -55,23 +55,23 @@ pub(crate) async fn show(job: &Job, name: &str) -> Result<bool> {
     };
     victim.kill()?;
     let (rows, time) = running.await??;
-    let tasks = cluster.counts().await?.tasks;
+    let partitions = cluster.counts().await?.partitions;
     let differences = job.differences(&query.name, &rows);
     right &= differences.is_none();
     println!(
-        "\n{}: an executor is lost after {:.1} s, with {} bytes of map outputs of {} tasks",
+        "\n{}: an executor is lost after {:.1} s, with {} bytes of map outputs of {} partitions",
         query.name,
         begun.elapsed().as_secs_f64().min(time.as_secs_f64()),
         lost.written,
-        lost.tasks
+        lost.partitions
     );
     println!(
-        "  {} tasks and {:.1} s with all executors; {} and {:.1} s where one was lost, {} of them run again",
-        whole_tasks,
+        "  {} partitions and {:.1} s with all executors; {} and {:.1} s where one was lost, {} of them run again",
+        whole_partitions,
         whole.as_secs_f64(),
-        tasks + lost.tasks,
+        partitions + lost.partitions,
         time.as_secs_f64(),
-        (tasks + lost.tasks).saturating_sub(whole_tasks)
+        (partitions + lost.partitions).saturating_sub(whole_partitions)
     );
     println!(
         "  the answer {}",

@@ -170,7 +170,7 @@ impl Cluster {
             let counts = executor.counts().await?;
             sum.written += counts.written;
             sum.served += counts.served;
-            sum.tasks += counts.tasks;
+            sum.partitions += counts.partitions;
         }
         Ok(sum)
     }

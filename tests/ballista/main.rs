@@ -30,7 +30,6 @@ mod generate;
 #[path = "../../examples/tpcds/register.rs"]
 mod register;
 #[path = "../../examples/tpcds/suite.rs"]
-#[expect(dead_code, reason = "only a part of the main job's module is needed")]
 mod suite;
 #[path = "../../examples/tpcds/tables.rs"]
 mod tables;
