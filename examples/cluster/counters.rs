@@ -60,7 +60,11 @@ pub(crate) struct Counters {
 impl Counters {
     fn counts(&self) -> Counts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts { written: of(&self.written), served: of(&self.served), partitions: of(&self.partitions) }
+        Counts {
+            written: of(&self.written),
+            served: of(&self.served),
+            partitions: of(&self.partitions),
+        }
     }
 }
 
@@ -92,7 +96,12 @@ impl ExecutionEngine for CountingEngine {
             work_dir,
             config,
         )?;
-        Ok(Arc::new(CountingStage { inner, data, partitions, counters: Arc::clone(&self.counters) }))
+        Ok(Arc::new(CountingStage {
+            inner,
+            data,
+            partitions,
+            counters: Arc::clone(&self.counters),
+        }))
     }
 }
 

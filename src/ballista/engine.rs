@@ -25,6 +25,9 @@ use crate::block::why_not;
 use crate::config::IFileOptions;
 use crate::map_output::{IndexLayout, MapOutputOptions};
 
+/// Rows of a task that wait as Arrow arrays: an executor runs several tasks, each with memory of its own.
+const STAGED_BYTES: usize = 16 * 1024 * 1024;
+
 /// How long connections are kept that nobody uses.
 const CLIENT_TTL: Duration = Duration::from_secs(30);
 
@@ -68,6 +71,7 @@ impl IFileExecutionEngine {
             options,
             output: MapOutputOptions {
                 layout: IndexLayout::Ballista,
+                staged_bytes: STAGED_BYTES,
                 ..MapOutputOptions::default()
             },
             epoch: AtomicU64::new(0),

@@ -8,7 +8,11 @@ use ballista_core::utils::GrpcClientConfig;
 use datafusion::prelude::SessionConfig;
 
 /// Least and most bytes of a piece that is asked for at once.
-const PIECE_BYTES: (u64, u64) = (64 * 1024, 4 * 1024 * 1024);
+const PIECE_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024);
+
+/// Compressed bytes that are fetched ahead of a decoder, however many the session allows: more than a network holds, and
+/// memory that operators have a use for.
+const MOST_AHEAD: u64 = 8 * 1024 * 1024;
 
 /// Settings of the fetches of a partition.
 #[derive(Clone)]
@@ -37,7 +41,7 @@ impl FetchSettings {
             most_requests_per_address: ballista
                 .shuffle_reader_max_blocks_in_flight_per_address()
                 .max(1),
-            most_bytes: ballista.shuffle_reader_max_bytes_in_flight().clamp(1, u64::from(u32::MAX)),
+            most_bytes: ballista.shuffle_reader_max_bytes_in_flight().clamp(1, MOST_AHEAD),
             retries: client.io_retries_times,
             retry_wait: Duration::from_millis(client.io_retry_wait_time_ms),
             patience: Duration::from_secs(client.timeout_seconds.max(1)),
@@ -61,9 +65,9 @@ mod tests {
     #[test]
     fn pieces_are_a_share_of_what_may_be_in_flight() {
         let mut settings = FetchSettings::new(&SessionConfig::new_with_ballista());
-        settings.most_bytes = 48 << 20;
-        assert_eq!(settings.piece_bytes(1), 4 << 20);
-        assert_eq!(settings.piece_bytes(24), 1 << 20);
+        assert_eq!(settings.most_bytes, MOST_AHEAD);
+        assert_eq!(settings.piece_bytes(1), 1 << 20);
+        assert_eq!(settings.piece_bytes(16), 256 << 10);
         assert_eq!(settings.piece_bytes(100_000), 64 << 10);
         settings.most_bytes = 1000;
         assert_eq!(settings.piece_bytes(1), 1000);

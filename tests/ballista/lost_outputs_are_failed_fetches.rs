@@ -7,7 +7,7 @@ use ballista_core::serde::protobuf::failed_task::FailedReason;
 use ballista_core::serde::scheduler::PartitionLocation;
 
 use crate::support::{
-    Executor, STAGE, context, engine, failed_fetch, read, reading, rows, session, write,
+    Executor, STAGE, context, engine, failed_fetch, read, reading, released, rows, session, write,
 };
 
 async fn output() -> (Executor, Vec<PartitionLocation>) {
@@ -40,7 +40,7 @@ async fn failures(damage: impl Fn(&Executor)) -> Vec<String> {
         let (id, stage, message) = failed_fetch(error);
         assert_eq!((id.as_str(), stage), ("executor-a", STAGE));
         assert!(message.contains("output 4 of stage 3 of job job"), "{message}");
-        assert_eq!(context.memory_pool().reserved(), 0);
+        released(&context).await;
         messages.push(message);
     }
     messages

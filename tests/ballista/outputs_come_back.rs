@@ -6,7 +6,7 @@ use ballista_core::serde::scheduler::PartitionLocation;
 
 use crate::support::{
     Executor, PARTITIONS, STAGE, by_partition, coalescing, context, engine, lines, metric,
-    read_all, reading, rows, schema, session, stage, write, writing_of,
+    read_all, reading, released, rows, schema, session, stage, write, writing_of,
 };
 
 /// Two tasks with three inputs each, some of them empty; their rows, and where they are.
@@ -45,7 +45,7 @@ async fn rows_come_back_from_files_and_through_the_flight_service() {
             let found = read_all(&engine, &executor, &plan, &context).await;
             assert_eq!(lines(&found), lines(&expected));
         }
-        assert_eq!(context.memory_pool().reserved(), 0);
+        released(&context).await;
     }
 }
 

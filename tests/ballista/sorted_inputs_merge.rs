@@ -1,5 +1,6 @@
 use crate::support::{
-    Executor, PARTITIONS, context, engine, failed_fetch, keys, merging, read, rows, session, write,
+    Executor, PARTITIONS, context, engine, failed_fetch, keys, merging, read, released, rows,
+    session, write,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +25,7 @@ async fn partitions_of_several_sorted_inputs_per_task_are_in_order() {
             all.extend(keys);
         }
         assert_eq!(all.len(), 2 * (900 + 700 + 120));
-        assert_eq!(context.memory_pool().reserved(), 0);
+        released(&context).await;
     }
 }
 

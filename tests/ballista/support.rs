@@ -350,3 +350,9 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// Waits until nothing is reserved: fetches that are stopped end soon.
+pub(crate) async fn released(context: &TaskContext) {
+    let pool = context.memory_pool();
+    until("memory stays reserved", || pool.reserved() == 0).await;
+}
