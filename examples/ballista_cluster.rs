@@ -66,6 +66,10 @@ use suite::Suite;
 pub(crate) type Result<T> =
     std::result::Result<T, Box<dyn std::error::Error + Send + Sync + 'static>>;
 
+/// The allocator of Ballista's executor.
+#[global_allocator]
+static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What a scheduler waits for a sign of life of an executor, in seconds.

@@ -5,13 +5,13 @@ use crate::support::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_in_little_memory_spills_and_writes_the_same_rows() {
     let executor = Executor::new().await;
-    let inputs: Vec<_> = (0..3).map(|input| rows(input * 100_000, 60_000)).collect();
+    let inputs: Vec<_> = (0..3).map(|input| rows(input * 1_000_000, 150_000)).collect();
     for sorted in [false, true] {
         let stage = stage(&engine(), &executor, 0, writing(&inputs, sorted));
         let context = context(session(false), Some(3 << 20));
         let reported = stage.execute_query_stage(0, context.clone()).await.unwrap();
         let metrics = stage.collect_plan_metrics();
-        assert!(metrics[0].spill_count().unwrap() > 1);
+        assert!(metrics[0].spill_count().unwrap() > 0);
         assert_eq!(context.memory_pool().reserved(), 0);
         let disk = &context.runtime_env().disk_manager;
         assert_eq!(disk.used_disk_space(), 0);

@@ -26,6 +26,10 @@ use datafusion::config::ExtensionOptions;
 use datafusion_ifile::IFileOptions;
 use datafusion_ifile::ballista::IFileExecutionEngine;
 
+/// The allocator of Ballista's executor.
+#[global_allocator]
+static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// An executor of Ballista that runs its hash shuffles on map outputs of datafusion-ifile.
 #[derive(Parser)]
 #[command(name = "ifile-executor", version, about)]
