@@ -101,7 +101,7 @@ fn take_head(bytes: &[u8], at: usize) -> Option<bool> {
 fn not_ours(index: &[u8], name: &Arc<str>) -> IFileError {
     let offsets: Vec<u64> =
         index.chunks_exact(8).filter_map(|b| b.try_into().ok().map(u64::from_le_bytes)).collect();
-    let other = index.len() % 8 == 0
+    let other = index.len().is_multiple_of(8)
         && offsets.len() >= 2
         && offsets.first().is_some_and(|first| *first > 0)
         && offsets.is_sorted();

@@ -2,6 +2,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{
     Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
@@ -283,7 +284,7 @@ async fn requests_and_bytes_in_flight_are_limited() {
     let mut rows = 0;
     for partition in 0..PARTITIONS {
         let stream = plan.execute(partition, Arc::clone(&context)).unwrap();
-        rows += collect(stream).await.unwrap().iter().map(|batch| batch.num_rows()).sum::<usize>();
+        rows += collect(stream).await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>();
     }
     assert_eq!(rows, 8 * 3000);
     assert!(seen.most.value() <= 3, "{} requests at a time", seen.most.value());
