@@ -42,7 +42,10 @@
 //! | `exec` | the plan nodes and their protobuf form | exchange, block, map_output, map_status, memory |
 //! | `optimizer` | one rule per file | exec, block |
 //! | `session` | switches it on | optimizer |
+//! | `ballista` | feature: Ballista's executors on map outputs | codec, block, map_output, map_status, memory, exec |
 
+#[cfg(feature = "ballista")]
+pub mod ballista;
 pub mod block;
 pub mod codec;
 mod config;

@@ -1,7 +1,8 @@
 //! TPC-DS under a memory limit, with the stock exchange of DataFusion and with the IFile exchange.
 //!
 //! ```text
-//! suite      tables of TPC-DS and of TPC-H, as Parquet, once  suite.rs, tables.rs, tpch.rs, generate.rs
+//! suite      tables of TPC-DS and of TPC-H, as Parquet, once  suite.rs, tables.rs, tpch.rs, generate.rs,
+//!                                                             register.rs
 //! queries    which files of sql/ to run                       queries.rs
 //! job        pairs of runs, one per exchange                  job.rs, sweep.rs, interrupt.rs
 //! runner     one child process per query, engine and run      runner.rs, protocol.rs, scratch.rs
@@ -27,6 +28,7 @@ mod measure;
 mod pool;
 mod protocol;
 mod queries;
+mod register;
 mod report;
 mod results;
 mod runner;

@@ -1,20 +1,19 @@
 //! A fresh session for one run: pool, spill directory, options and tables.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::config::ExtensionOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_ifile::{IFileOptions, SessionStateBuilderExt};
 
 use crate::Result;
 use crate::args::{Engine, JoinKind};
 use crate::pool::PeakPool;
 use crate::protocol::Request;
+use crate::register::register_tables;
 
 /// What every sort of the stock configuration sets aside per partition.
 const STOCK_SORT_RESERVATION_BYTES: u64 = 10 * 1024 * 1024;
@@ -80,22 +79,6 @@ pub(crate) fn parse_codec(text: &str) -> std::result::Result<String, String> {
 fn is_small(limit_bytes: Option<u64>, partitions: u32) -> bool {
     let reserved = STOCK_SORT_RESERVATION_BYTES * u64::from(partitions);
     limit_bytes.is_some_and(|limit| limit < reserved * SMALL_LIMIT_PART)
-}
-
-/// Every directory is a table, but those that are not complete, whose names have a dot.
-async fn register_tables(context: &SessionContext, tables: &Path) -> Result<()> {
-    let failed = |e| format!("{}: {e}", tables.display());
-    let tables = fs::canonicalize(tables).map_err(failed)?;
-    for entry in fs::read_dir(&tables).map_err(failed)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.contains('.') {
-            // The slash at the end makes it a directory of files.
-            let url = format!("{}/", entry.path().display());
-            context.register_parquet(&name, url, ParquetReadOptions::default()).await?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod proto;
 mod pushdown;
 mod run;
 mod shuffle_reader;
-mod shuffle_reading;
+pub(crate) mod shuffle_reading;
 mod shuffle_writer;
 
 use std::sync::Arc;

@@ -192,7 +192,7 @@ impl ExecutionPlan for IFileShuffleReaderExec {
             None => counted(shared.stream(reads, true), baseline, &self.schema),
             Some(order) => {
                 let spills = SpillMetrics::new(&self.metrics, partition);
-                shared.merge(reads, order.clone(), context, baseline, spills)
+                shared.merge(reads, order.clone(), context, None, baseline, spills)
             }
         };
         Ok(make_cooperative(stream))

@@ -28,20 +28,20 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// What the streams of a partition share.
 #[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) schema: SchemaRef,
-    pub(super) expected: Expected,
-    pub(super) pool: Arc<ReadPool>,
-    pub(super) buffer: usize,
-    pub(super) batch_rows: usize,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) read_time: Time,
-    pub(super) counters: ReadCounters,
+pub(crate) struct Shared {
+    pub(crate) schema: SchemaRef,
+    pub(crate) expected: Expected,
+    pub(crate) pool: Arc<ReadPool>,
+    pub(crate) buffer: usize,
+    pub(crate) batch_rows: usize,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) read_time: Time,
+    pub(crate) counters: ReadCounters,
 }
 
 impl Shared {
     /// The rows of `reads`, one after another.
-    pub(super) fn stream(&self, reads: Vec<ShuffleRead>, join: bool) -> SendableRecordBatchStream {
+    pub(crate) fn stream(&self, reads: Vec<ShuffleRead>, join: bool) -> SendableRecordBatchStream {
         let state = Reading {
             reads,
             task: None,
@@ -54,12 +54,13 @@ impl Shared {
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
     }
 
-    /// The rows of `reads`, whose segments are sorted, merged.
-    pub(super) fn merge(
+    /// The rows of `reads`, whose segments are sorted, merged; the first `fetch` of them.
+    pub(crate) fn merge(
         self,
         reads: Vec<ShuffleRead>,
         order: LexOrdering,
         context: Arc<TaskContext>,
+        fetch: Option<usize>,
         baseline: BaselineMetrics,
         spill_metrics: SpillMetrics,
     ) -> SendableRecordBatchStream {
@@ -82,6 +83,7 @@ impl Shared {
                 .with_streams(streams.collect())
                 .with_schema(schema)
                 .with_expressions(&order)
+                .with_fetch(fetch)
                 .with_metrics(baseline)
                 .with_batch_size(self.batch_rows)
                 .with_reservation(reservation.register(context.memory_pool()))

@@ -69,6 +69,8 @@ pub struct OutputStore {
     directory: PathBuf,
     fsync: bool,
     observer: Option<Observer>,
+    /// Names of the data file and the index, where they do not follow from that of the output.
+    file_names: Option<[Arc<str>; 2]>,
 }
 
 impl fmt::Debug for OutputStore {
@@ -109,7 +111,13 @@ fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<bool> {
 impl OutputStore {
     /// The outputs in `directory`, which exists.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), fsync: false, observer: None }
+        Self { directory: directory.into(), fsync: false, observer: None, file_names: None }
+    }
+
+    /// The same for the only output of a directory, whose files are called `data` and `index`.
+    #[must_use]
+    pub fn with_file_names(self, data: &str, index: &str) -> Self {
+        Self { file_names: Some([data.into(), index.into()]), ..self }
     }
 
     /// Whether files and directory are synchronized before an output counts as committed.
@@ -133,13 +141,19 @@ impl OutputStore {
     /// The data file of an output.
     #[must_use]
     pub fn data_path(&self, name: OutputName) -> PathBuf {
-        self.directory.join(format!("{name}.data"))
+        match &self.file_names {
+            Some([data, _]) => self.directory.join(&**data),
+            None => self.directory.join(format!("{name}.data")),
+        }
     }
 
     /// The index of an output.
     #[must_use]
     pub fn index_path(&self, name: OutputName) -> PathBuf {
-        self.directory.join(format!("{name}.index"))
+        match &self.file_names {
+            Some([_, index]) => self.directory.join(&**index),
+            None => self.directory.join(format!("{name}.index")),
+        }
     }
 
     /// The output as a source for readers.

@@ -31,8 +31,8 @@ impl Tools {
 
 /// Open outputs and tools that no stream uses now. With many partitions each stream reads little: without these the opening
 /// would be most of its work. Holds at most 8 outputs, with two descriptors and a page of the index each, and 16 MiB.
-#[derive(Default)]
 pub(crate) struct ReadPool {
+    most_outputs: usize,
     outputs: Mutex<VecDeque<(Arc<dyn SegmentSource>, OpenOutput)>>,
     tools: Mutex<Vec<Tools>>,
 }
@@ -45,7 +45,19 @@ impl std::fmt::Debug for ReadPool {
     }
 }
 
+impl Default for ReadPool {
+    fn default() -> Self {
+        Self { most_outputs: MOST_OUTPUTS, outputs: Mutex::default(), tools: Mutex::default() }
+    }
+}
+
 impl ReadPool {
+    /// One that keeps no outputs: those that somebody fetched hold memory until they go.
+    #[cfg(feature = "ballista")]
+    pub(crate) fn of_tools() -> Self {
+        Self { most_outputs: 0, ..Self::default() }
+    }
+
     pub(super) fn take_output(&self, source: &Arc<dyn SegmentSource>) -> Option<OpenOutput> {
         let mut outputs = self.outputs.lock();
         let at = outputs.iter().position(|(known, _)| Arc::ptr_eq(known, source))?;
@@ -54,10 +66,10 @@ impl ReadPool {
 
     pub(super) fn give_output(&self, source: Arc<dyn SegmentSource>, open: OpenOutput) {
         let mut outputs = self.outputs.lock();
-        if outputs.len() >= MOST_OUTPUTS {
+        outputs.push_back((source, open));
+        if outputs.len() > self.most_outputs {
             outputs.pop_front();
         }
-        outputs.push_back((source, open));
     }
 
     pub(super) fn take_tools(&self) -> Option<Tools> {

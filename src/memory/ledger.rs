@@ -71,6 +71,17 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Registers a spillable consumer called `name`.
     pub(crate) fn new(name: &str, pool: &Arc<dyn MemoryPool>, shares: Shares) -> Arc<Self> {
+        Self::of(MemoryConsumer::new(name).with_can_spill(true), pool, shares)
+    }
+
+    /// Registers a consumer called `name` that has nothing to spill: it takes no share of a fair pool from those who do,
+    /// beyond what it holds.
+    #[cfg(feature = "ballista")]
+    pub(crate) fn unspillable(name: &str, pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
+        Self::of(MemoryConsumer::new(name), pool, Shares { most: 1.0, headroom: 0.0 })
+    }
+
+    fn of(consumer: MemoryConsumer, pool: &Arc<dyn MemoryPool>, shares: Shares) -> Arc<Self> {
         let (most_bytes, pool_most_bytes) = match pool.memory_limit() {
             MemoryLimit::Finite(limit) => {
                 (share_of(limit, shares.most), limit - share_of(limit, shares.headroom))
@@ -80,7 +91,7 @@ impl Ledger {
         Arc::new(Self {
             most_bytes,
             pool_most_bytes,
-            reservation: MemoryConsumer::new(name).with_can_spill(true).register(pool),
+            reservation: consumer.register(pool),
             pool: Arc::clone(pool),
             peak_bytes: AtomicUsize::new(0),
         })
@@ -306,6 +317,19 @@ mod tests {
                 .try_reserve(usize::MAX / 2)
                 .is_ok()
         );
+    }
+
+    #[cfg(feature = "ballista")]
+    #[test]
+    fn what_cannot_spill_takes_no_share_of_a_fair_pool() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(100));
+        let first = Ledger::new("first", &pool, ALL);
+        let reader = Ledger::unspillable("reader", &pool);
+        let held = reader.try_reserve(20).unwrap();
+        assert!(first.try_reserve(81).is_err());
+        let _permit = first.try_reserve(80).unwrap();
+        assert!(reader.try_reserve(1).is_err());
+        drop(held);
     }
 
     #[test]
