@@ -1,6 +1,5 @@
 //! A fresh session for one run: pool, spill directory, options and tables.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::config::ExtensionOptions;
