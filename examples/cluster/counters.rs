@@ -47,6 +47,8 @@ pub(crate) struct Counts {
     pub(crate) served: u64,
     /// Partitions of stages whose tasks have ended well.
     pub(crate) partitions: u64,
+    /// Tasks that could not fetch an output, whose map task then runs again.
+    pub(crate) failed_fetches: u64,
 }
 
 /// The counters of this process.
@@ -55,6 +57,7 @@ pub(crate) struct Counters {
     written: AtomicU64,
     served: AtomicU64,
     partitions: AtomicU64,
+    failed_fetches: AtomicU64,
 }
 
 impl Counters {
@@ -64,6 +67,7 @@ impl Counters {
             written: of(&self.written),
             served: of(&self.served),
             partitions: of(&self.partitions),
+            failed_fetches: of(&self.failed_fetches),
         }
     }
 }
@@ -128,7 +132,12 @@ impl QueryStageExecutor for CountingStage {
         task_id: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        let written = self.inner.execute_query_stage(task_id, context).await?;
+        let written =
+            self.inner.execute_query_stage(task_id, context).await.inspect_err(|error| {
+                if error.to_string().contains("fetch") {
+                    self.counters.failed_fetches.fetch_add(1, Ordering::Relaxed);
+                }
+            })?;
         for path in [self.data.clone(), self.data.with_extension("arrow.index")] {
             if let Ok(metadata) = tokio::fs::metadata(path).await
                 && written.iter().any(|partition| partition.is_sort_shuffle)

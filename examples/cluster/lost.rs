@@ -31,7 +31,6 @@ pub(crate) async fn show(job: &Job, name: &str) -> Result<bool> {
     let cluster = job.start(plan.clone()).await?;
     let context = client::on_cluster(cluster.port, setting, &job.tables).await?;
     let (rows, whole) = client::run(&context, sql).await?;
-    let whole_partitions = cluster.counts().await?.partitions;
     let mut right = job.differences(&query.name, &rows).is_none();
     drop(cluster);
 
@@ -55,23 +54,17 @@ pub(crate) async fn show(job: &Job, name: &str) -> Result<bool> {
     };
     victim.kill()?;
     let (rows, time) = running.await??;
-    let partitions = cluster.counts().await?.partitions;
+    let failed = cluster.counts().await?.failed_fetches;
     let differences = job.differences(&query.name, &rows);
     right &= differences.is_none();
     println!(
-        "\n{}: an executor is lost after {:.1} s, with {} bytes of map outputs of {} partitions",
-        query.name,
-        begun.elapsed().as_secs_f64().min(time.as_secs_f64()),
-        lost.written,
-        lost.partitions
+        "\n{}: an executor is lost with {} bytes of map outputs; {failed} tasks cannot fetch, and map tasks run again",
+        query.name, lost.written
     );
     println!(
-        "  {} partitions and {:.1} s with all executors; {} and {:.1} s where one was lost, {} of them run again",
-        whole_partitions,
+        "  {:.1} s with all executors, {:.1} s where one was lost",
         whole.as_secs_f64(),
-        partitions + lost.partitions,
-        time.as_secs_f64(),
-        (partitions + lost.partitions).saturating_sub(whole_partitions)
+        time.as_secs_f64()
     );
     println!(
         "  the answer {}",

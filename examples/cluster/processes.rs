@@ -171,6 +171,7 @@ impl Cluster {
             sum.written += counts.written;
             sum.served += counts.served;
             sum.partitions += counts.partitions;
+            sum.failed_fetches += counts.failed_fetches;
         }
         Ok(sum)
     }
