@@ -66,7 +66,8 @@ fn stopped(name: &Arc<str>, offset: u64) -> IFileError {
 /// The segments of `read`, as its index states them.
 fn segments(read: &OutputRead, index: &Buffer) -> Result<Vec<StoredSegment>> {
     let layout = IndexLayout::Ballista;
-    let fetched = FetchedOutput::new(read.map_id, &read.name, layout, index.clone(), Vec::new());
+    let fetched =
+        FetchedOutput::try_new(read.map_id, &read.name, layout, index.clone(), Vec::new())?;
     let output = BallistaOutput::new(Arc::new(fetched), false);
     let mut open = output.open()?;
     let mut index = OutputIndex::open(open.as_mut(), output.layout(), 0, &read.name, None)?;

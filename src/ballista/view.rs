@@ -154,7 +154,8 @@ mod tests {
 
     fn head_of(index: &[u8]) -> Result<Head> {
         let layout = IndexLayout::Ballista;
-        let output = FetchedOutput::new(0, "output", layout, Buffer::from(index), vec![]);
+        let output =
+            FetchedOutput::try_new(0, "output", layout, Buffer::from(index), vec![]).unwrap();
         find_head(output.open().unwrap().as_mut(), &"output".into())
     }
 
