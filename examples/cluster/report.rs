@@ -148,6 +148,9 @@ pub(crate) fn summary(records: &[Record]) -> String {
             wrong(Engine::Ifile),
             stock.len()
         );
+        if stock.is_empty() {
+            continue;
+        }
         let sum =
             |of: &[&Record], value: fn(&Record) -> f64| of.iter().map(|r| value(r)).sum::<f64>();
         let most = |of: &[&Record]| of.iter().map(|r| r.peak as f64 / MB).fold(0.0, f64::max);
