@@ -66,6 +66,8 @@ pub(crate) struct Ledger {
     most_bytes: usize,
     pool_most_bytes: usize,
     peak_bytes: AtomicUsize,
+    /// Bytes of [`Kept`] permits.
+    kept_bytes: AtomicUsize,
 }
 
 impl Ledger {
@@ -94,6 +96,7 @@ impl Ledger {
             reservation: consumer.register(pool),
             pool: Arc::clone(pool),
             peak_bytes: AtomicUsize::new(0),
+            kept_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -125,7 +128,8 @@ impl Ledger {
     /// [`try_reserve`](Self::try_reserve) without a permit: the caller gives back by
     /// [`shrink`](Self::shrink).
     pub(super) fn try_grow(&self, bytes: usize) -> Result<(), Refusal> {
-        let wanted = self.held_bytes().saturating_add(bytes);
+        let kept = self.kept_bytes.load(Ordering::Relaxed);
+        let wanted = self.held_bytes().saturating_sub(kept).saturating_add(bytes);
         let in_pool = self.pool.reserved().saturating_add(bytes);
         let ours =
             |cause, most| Err(Refusal { cause, reason: Reason::Ours { wanted, in_pool, most } });
@@ -237,6 +241,36 @@ impl Drop for Permit {
     }
 }
 
+/// Bytes that stay reserved until the rows that they are for have left, as those that tell where stored
+/// rows are. They do not count against the exchange's own share: the room that it leaves for rows would
+/// shrink with each run, and the runs with it.
+#[derive(Debug)]
+pub(crate) struct Kept(Permit);
+
+impl Kept {
+    /// Keeps what `permit` holds.
+    pub(crate) fn new(permit: Permit) -> Self {
+        permit.ledger.kept_bytes.fetch_add(permit.bytes, Ordering::Relaxed);
+        Self(permit)
+    }
+
+    /// Holds `bytes` from now on, whatever the pool says.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        let kept = &self.0.ledger.kept_bytes;
+        match self.0.bytes.checked_sub(bytes) {
+            Some(less) => kept.fetch_sub(less, Ordering::Relaxed),
+            None => kept.fetch_add(bytes - self.0.bytes, Ordering::Relaxed),
+        };
+        self.0.resize(bytes);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.ledger.kept_bytes.fetch_sub(self.0.bytes, Ordering::Relaxed);
+    }
+}
+
 /// A value together with the permit for its memory: shared, and released with the last reference.
 #[derive(Debug)]
 pub(crate) struct Held<T> {
@@ -294,6 +328,26 @@ mod tests {
         assert!(message.contains("hold 251 bytes") && message.contains("beyond 250"), "{message}");
         assert!(message.contains("ifile.memory_share"), "{message}");
         drop(held);
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn what_is_kept_leaves_the_share_to_rows() {
+        let pool = greedy(1000);
+        let ledger = Ledger::new("exchange", &pool, Shares { most: 0.25, ..ALL });
+        let mut kept = Kept::new(ledger.force(100));
+        let rows = ledger.try_reserve(250).unwrap();
+        assert!(ledger.try_reserve(1).is_err());
+        kept.resize(700);
+        assert_eq!(pool.reserved(), 950);
+        drop(rows);
+        drop(ledger.try_reserve(250).unwrap());
+        kept.resize(50);
+        let rows = ledger.try_reserve(250).unwrap();
+        drop(kept);
+        assert_eq!(pool.reserved(), 250);
+        assert!(ledger.try_reserve(1).is_err());
+        drop(rows);
         assert_eq!(pool.reserved(), 0);
     }
 

@@ -23,7 +23,7 @@
 mod ledger;
 mod merge_pool;
 
-pub(crate) use ledger::{Cause, Held, Ledger, Permit, Shares};
+pub(crate) use ledger::{Cause, Held, Kept, Ledger, Permit, Shares};
 pub(crate) use merge_pool::MergePool;
 
 /// Most bytes that an exchange may hold although the pool refuses them, so that rows leave in

@@ -8,7 +8,7 @@ use super::{ScratchPlan, Space};
 use crate::codec::Codec;
 use crate::error::Place;
 use crate::ifile::{RawBound, SegmentOptions, SegmentWriter, WriteScratch};
-use crate::memory::{Held, Ledger};
+use crate::memory::{Held, Kept, Ledger};
 
 /// Bytes of segments gathered before they go to a file. A segment of several blocks is not longer.
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -227,7 +227,7 @@ impl RunWriter {
                 offset: placed.offset + first.start as u64,
                 len: (end - first.start) as u64,
                 fingerprint: self.fingerprint,
-                _permit: self.ledger.force(StoredExtent::HELD_BYTES),
+                _permit: Kept::new(self.ledger.force(StoredExtent::HELD_BYTES)),
             });
             for (input, at, len) in segments.iter().flat_map(|segment| &segment.blocks) {
                 let extent = Arc::clone(&extent);

@@ -4,7 +4,7 @@ use arrow::buffer::Buffer;
 use datafusion::common::Result;
 
 use super::file::{ScratchFile, to_usize};
-use crate::memory::Permit;
+use crate::memory::Kept;
 
 /// Fetches of blocks whose distance in a file is at most this share one read.
 const MAX_READ_GAP: u64 = 4096;
@@ -19,7 +19,7 @@ pub(super) struct StoredExtent {
     /// Fingerprint of the schema of the rows.
     pub(super) fingerprint: u64,
     /// For the memory of this.
-    pub(super) _permit: Permit,
+    pub(super) _permit: Kept,
 }
 
 impl StoredExtent {

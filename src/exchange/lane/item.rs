@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 
-use crate::memory::{Held, Permit};
+use crate::memory::{Held, Kept, Permit};
 use crate::partition::Slab;
 use crate::scratch::{Block, StoredBlock};
 
@@ -18,7 +18,7 @@ pub(in crate::exchange) enum Body {
         fetched: Option<Vec<Arc<Held<Buffer>>>>,
         /// How often its blocks were fetched.
         reads: u8,
-        permit: Permit,
+        permit: Kept,
     },
 }
 
@@ -55,7 +55,8 @@ fn stored_bytes(blocks: &Vec<StoredBlock>) -> usize {
 
 impl Body {
     /// Blocks in scratch files, not fetched. The permit becomes one for what is known of them.
-    pub(in crate::exchange) fn stored(blocks: Vec<StoredBlock>, mut permit: Permit) -> Self {
+    pub(in crate::exchange) fn stored(blocks: Vec<StoredBlock>, permit: Permit) -> Self {
+        let mut permit = Kept::new(permit);
         permit.resize(stored_bytes(&blocks));
         Body::Stored { blocks: Arc::new(blocks), fetched: None, reads: 0, permit }
     }
