@@ -17,7 +17,6 @@ use datafusion::physical_plan::{EmptyRecordBatchStream, SpillManager};
 use futures::TryStreamExt;
 
 use crate::block::{BlockDecoder, BlockHeader, BlockResult, Joined, logical_bytes};
-use crate::codec::to_usize_limit;
 use crate::map_output::{
     Expected, ReadCounters, ReadPool, SegmentBatches, ShuffleRead, reads_by_segment,
 };
@@ -274,7 +273,8 @@ impl Joining {
         if self.rows + rows > self.batch_rows {
             self.finish()?;
         }
-        let room = ahead.map_or(self.batch_rows, to_usize_limit).min(self.batch_rows);
+        let room = ahead.and_then(|rows| usize::try_from(rows).ok());
+        let room = room.map_or(self.batch_rows, |rows| rows.min(self.batch_rows));
         let row_bytes = Joined::row_bytes(&self.schema);
         // The rows and, of strings, a copy of them in the end.
         let fresh = if self.joined.is_none() { room * row_bytes } else { 0 };
