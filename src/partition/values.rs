@@ -89,7 +89,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(std::mem::take(&mut self.offsets)));
         let values = Buffer::from_vec(std::mem::take(&mut self.values));
-        let array = bytes_of_valid::<T>(offsets, values, nulls);
+        let array = bytes_of_valid::<T>(offsets, values, nulls)?;
         Ok(Finished::Array(Arc::new(array)))
     }
 }
@@ -217,7 +217,7 @@ impl Views {
         let views = ScalarBuffer::from(std::mem::take(&mut self.views));
         let values = std::mem::take(&mut self.values);
         let buffers = if values.is_empty() { vec![] } else { vec![Buffer::from_vec(values)] };
-        let array = views_of_valid::<T>(views, buffers, nulls);
+        let array = views_of_valid::<T>(views, buffers, nulls)?;
         Ok(Finished::Array(Arc::new(array)))
     }
 }

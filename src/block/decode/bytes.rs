@@ -124,7 +124,7 @@ fn spelled_out<T: ByteArrayType>(
         Some(..=32) => spell::<T, 32>(ids, &dict, total),
         _ => spell_long(ids, &dict, total),
     };
-    Ok(bytes_of_valid(offsets, Buffer::from_vec(bytes), ids.nulls().cloned()))
+    Ok(bytes_of_valid(offsets, Buffer::from_vec(bytes), ids.nulls().cloned())?)
 }
 
 /// The offsets and bytes of all rows where no value is longer than `N`: each row writes `N` bytes, the

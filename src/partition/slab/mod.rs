@@ -89,6 +89,8 @@ pub(crate) struct Slabs {
     /// Number of this group of partitions.
     group: usize,
     columns: Vec<SlabColumns>,
+    /// Those with values of variable length.
+    variable: Vec<usize>,
     parts: Vec<Part>,
     /// Rows of a full slab.
     full: usize,
@@ -123,7 +125,12 @@ impl Slabs {
                 ),
             }
         });
+        let is_variable = |index: &usize| {
+            let field = schema.fields().get(*index);
+            field.is_some_and(|field| Column::new(field.data_type()).is_variable())
+        };
         let mut slabs = Self {
+            variable: (0..schema.fields().len()).filter(is_variable).collect(),
             schema: SchemaRef::clone(schema),
             first,
             group,
@@ -174,12 +181,14 @@ impl Slabs {
 
     /// Bytes of the values of variable length that `partition` holds.
     pub(crate) fn value_bytes(&self, partition: usize) -> usize {
-        let plain: usize = self.plain(partition).map(|column| column.column.value_bytes()).sum();
-        let numbered = self.columns.iter().map(|column| match column {
+        let bytes = |column: &SlabColumns| match column {
+            SlabColumns::Plain(parts) => {
+                parts.get(partition).map_or(0, |part| part.column.value_bytes())
+            }
             SlabColumns::Texts(texts) => texts.value_bytes(partition),
-            SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
-        });
-        plain + numbered.sum::<usize>()
+            SlabColumns::Narrow(_) => 0,
+        };
+        self.variable.iter().filter_map(|index| self.columns.get(*index)).map(bytes).sum()
     }
 
     /// Bytes that the rows of `partition` take as Arrow arrays.
