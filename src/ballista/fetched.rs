@@ -233,7 +233,7 @@ impl std::fmt::Debug for Queued {
 }
 
 impl Queued {
-    fn next(&self, offset: u64) -> Result<Item> {
+    fn item(&self, offset: u64) -> Result<Item> {
         let item = self.items.lock().blocking_recv();
         item.unwrap_or_else(|| Err(stopped(&self.read.name, offset)))
     }
@@ -256,30 +256,53 @@ impl SegmentSource for Queued {
         let mut known = self.index.lock();
         let index = match &*known {
             Some(index) => Arc::clone(index),
-            None => match self.next(0)? {
+            None => match self.item(0)? {
                 Item::Index(number, index) if number == self.number => {
                     Arc::clone(known.insert(index))
                 }
                 _ => return Err(IFileError::Usage("open fetched outputs out of order")),
             },
         };
-        Ok(Box::new(OpenQueued { source: self.clone(), index, piece: None }))
+        Ok(Box::new(OpenPieces::new(self.name(), index, self.clone())))
     }
 }
 
-struct OpenQueued {
-    source: Queued,
-    index: Index,
-    piece: Option<Piece>,
+impl Pieces for Queued {
+    fn next(&mut self, offset: u64) -> Result<Piece> {
+        match self.item(offset)? {
+            Item::Piece(number, piece) if number == self.number => Ok(piece),
+            _ => Err(IFileError::Usage("read fetched outputs out of order")),
+        }
+    }
 }
 
-impl OpenSegments for OpenQueued {
+/// Where the pieces of an output come from.
+trait Pieces: Send {
+    /// The piece with what is at `offset`; nobody has one any more.
+    fn next(&mut self, offset: u64) -> Result<Piece>;
+}
+
+/// A fetched output that is open: its index, and the piece in hand.
+struct OpenPieces<P> {
+    name: Arc<str>,
+    index: Index,
+    piece: Option<Piece>,
+    pieces: P,
+}
+
+impl<P> OpenPieces<P> {
+    fn new(name: Arc<str>, index: Index, pieces: P) -> Self {
+        Self { name, index, piece: None, pieces }
+    }
+}
+
+impl<P: Pieces> OpenSegments for OpenPieces<P> {
     fn index_len(&mut self) -> Result<u64> {
         Ok(to_u64(self.index.0.len()))
     }
 
     fn read_index(&mut self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_index(&self.index.0, &self.source.read.name, offset, buffer)
+        read_index(&self.index.0, &self.name, offset, buffer)
     }
 
     fn data_len(&mut self) -> Result<Option<u64>> {
@@ -294,16 +317,13 @@ impl OpenSegments for OpenQueued {
                 buffer = buffer.get_mut(copied..).unwrap_or_default();
                 continue;
             }
+            // What it holds is free before the next one comes.
             self.piece = None;
-            match self.source.next(offset)? {
-                Item::Piece(number, piece)
-                    if number == self.source.number
-                        && (piece.offset..piece.end()).contains(&offset) =>
-                {
-                    self.piece = Some(piece);
-                }
-                _ => return Err(IFileError::Usage("read fetched outputs out of order")),
+            let piece = self.pieces.next(offset)?;
+            if !(piece.offset..piece.end()).contains(&offset) {
+                return Err(IFileError::Usage("read fetched outputs out of order"));
             }
+            self.piece = Some(piece);
         }
         Ok(())
     }
@@ -390,27 +410,26 @@ impl SegmentSource for Pulled {
         let index = self.pull.wait(index, name)?;
         let segments = segments(&self.read, &index.0)?;
         self.pull.open.fetch_add(1, Ordering::Relaxed);
-        let source = self.clone();
-        Ok(Box::new(OpenPulled { source, index, segments, piece: None, next: None }))
+        let pulling = Pulling { source: self.clone(), segments, next: None };
+        Ok(Box::new(OpenPieces::new(self.name(), index, pulling)))
     }
 }
 
-struct OpenPulled {
+/// An output that is pulled, while it is open.
+struct Pulling {
     source: Pulled,
-    index: Index,
     segments: Vec<StoredSegment>,
-    piece: Option<Piece>,
     /// The piece that follows, under way.
     next: Option<(u64, SpawnedTask<Result<Piece, Failed>>)>,
 }
 
-impl Drop for OpenPulled {
+impl Drop for Pulling {
     fn drop(&mut self) {
         self.source.pull.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl OpenPulled {
+impl Pulling {
     /// Begins to fetch what of its segment is at `offset`, if there is anything.
     fn fetch(&self, offset: u64) -> Option<(u64, SpawnedTask<Result<Piece, Failed>>)> {
         let within = |segment: &&StoredSegment| (segment.offset..segment.end()).contains(&offset);
@@ -425,9 +444,10 @@ impl OpenPulled {
         });
         Some((offset, task))
     }
+}
 
-    fn advance(&mut self, offset: u64) -> Result<()> {
-        self.piece = None;
+impl Pieces for Pulling {
+    fn next(&mut self, offset: u64) -> Result<Piece> {
         let name = Arc::clone(&self.source.read.name);
         let under_way = self.next.take().filter(|(at, _)| *at == offset);
         let Some((_, task)) = under_way.or_else(|| self.fetch(offset)) else {
@@ -441,37 +461,9 @@ impl OpenPulled {
         };
         let piece = self.source.pull.wait(piece, &name)?;
         let end = piece.end();
-        self.piece = Some(piece);
         let segment_ends = self.segments.iter().any(|segment| segment.end() == end);
         self.next = if segment_ends { None } else { self.fetch(end) };
-        Ok(())
-    }
-}
-
-impl OpenSegments for OpenPulled {
-    fn index_len(&mut self) -> Result<u64> {
-        Ok(to_u64(self.index.0.len()))
-    }
-
-    fn read_index(&mut self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_index(&self.index.0, &self.source.read.name, offset, buffer)
-    }
-
-    fn data_len(&mut self) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
-    fn read_data(&mut self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
-        while !buffer.is_empty() {
-            let copied = self.piece.as_ref().map_or(0, |piece| copy(piece, offset, buffer));
-            if copied == 0 {
-                self.advance(offset)?;
-                continue;
-            }
-            offset = offset.saturating_add(to_u64(copied));
-            buffer = buffer.get_mut(copied..).unwrap_or_default();
-        }
-        Ok(())
+        Ok(piece)
     }
 }
 

@@ -13,7 +13,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::apply_expression_roots;
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, SpillMetrics,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics,
 };
 use datafusion::physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
@@ -30,8 +30,8 @@ use super::settings::FetchSettings;
 use super::view::BallistaOutput;
 use crate::block::why_not;
 use crate::config::IFileOptions;
-use crate::exec::shuffle_reading::Shared;
-use crate::map_output::{Expected, ReadCounters, ReadPool, SegmentSource, ShuffleRead};
+use crate::exec::shuffle_reading::{Shared, read_metrics};
+use crate::map_output::{Expected, ReadPool, SegmentSource, ShuffleRead};
 use crate::map_status::{PartitionFunction, Placement};
 use crate::memory::Ledger;
 
@@ -101,7 +101,7 @@ impl IFileFetchExec {
     }
 
     fn shared(&self, partition: usize, context: &TaskContext) -> Shared {
-        let build = || MetricBuilder::new(&self.metrics);
+        let (read_time, counters) = read_metrics(&self.metrics, partition);
         // The outputs say how many partitions they have; that rows are placed by hash is a matter of the plan.
         let placement = Placement { function: PartitionFunction::Hash, seed: 0, count: 0 };
         Shared {
@@ -111,13 +111,8 @@ impl IFileFetchExec {
             buffer: self.options.read_ahead_bytes,
             batch_rows: context.session_config().batch_size().max(1),
             ledger: Ledger::unspillable(self.name(), context.memory_pool()),
-            read_time: build().subset_time("read_time", partition),
-            counters: ReadCounters {
-                bytes_read: build().counter("bytes_read", partition),
-                bytes_verified: build().counter("bytes_verified", partition),
-                segments: build().counter("segments_read", partition),
-                outputs: build().counter("outputs_opened", partition),
-            },
+            read_time,
+            counters,
         }
     }
 

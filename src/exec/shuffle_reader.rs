@@ -11,17 +11,17 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, apply_expression_roots,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, SpillMetrics,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
-use super::shuffle_reading::Shared;
+use super::shuffle_reading::{Shared, read_metrics};
 use crate::config::IFileOptions;
-use crate::map_output::{Expected, ReadCounters, ReadPool, ShuffleRead};
+use crate::map_output::{Expected, ReadPool, ShuffleRead};
 use crate::map_status::Placement;
-use crate::memory::{Ledger, Shares};
+use crate::memory::Ledger;
 
 /// Reads partitions of map outputs.
 ///
@@ -170,22 +170,16 @@ impl ExecutionPlan for IFileShuffleReaderExec {
         let Some(reads) = self.reads.get(partition).cloned() else {
             return internal_err!("partition {partition} of {} does not exist", self.name());
         };
-        let all = Shares { most: 1.0, headroom: 0.0 };
-        let build = || MetricBuilder::new(&self.metrics);
+        let (read_time, counters) = read_metrics(&self.metrics, partition);
         let shared = Shared {
             schema: Arc::clone(&self.schema),
             expected: self.expected,
             pool: Arc::clone(&self.pool),
             buffer: self.options.read_ahead_bytes,
             batch_rows: context.session_config().batch_size().max(1),
-            ledger: Ledger::new(self.name(), context.memory_pool(), all),
-            read_time: build().subset_time("read_time", partition),
-            counters: ReadCounters {
-                bytes_read: build().counter("bytes_read", partition),
-                bytes_verified: build().counter("bytes_verified", partition),
-                segments: build().counter("segments_read", partition),
-                outputs: build().counter("outputs_opened", partition),
-            },
+            ledger: Ledger::unspillable(self.name(), context.memory_pool()),
+            read_time,
+            counters,
         };
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let stream = match &self.order {

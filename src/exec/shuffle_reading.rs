@@ -10,7 +10,9 @@ use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_plan::metrics::{BaselineMetrics, SpillMetrics, Time};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time,
+};
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{EmptyRecordBatchStream, SpillManager};
@@ -36,6 +38,21 @@ pub(crate) struct Shared {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) read_time: Time,
     pub(crate) counters: ReadCounters,
+}
+
+/// What a reader counts for `partition`.
+pub(crate) fn read_metrics(
+    metrics: &ExecutionPlanMetricsSet,
+    partition: usize,
+) -> (Time, ReadCounters) {
+    let build = || MetricBuilder::new(metrics);
+    let counters = ReadCounters {
+        bytes_read: build().counter("bytes_read", partition),
+        bytes_verified: build().counter("bytes_verified", partition),
+        segments: build().counter("segments_read", partition),
+        outputs: build().counter("outputs_opened", partition),
+    };
+    (build().subset_time("read_time", partition), counters)
 }
 
 impl Shared {

@@ -78,7 +78,6 @@ impl Ledger {
 
     /// Registers a consumer called `name` that has nothing to spill: it takes no share of a fair pool from those who do,
     /// beyond what it holds.
-    #[cfg(feature = "ballista")]
     pub(crate) fn unspillable(name: &str, pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
         Self::of(MemoryConsumer::new(name), pool, Shares { most: 1.0, headroom: 0.0 })
     }
@@ -373,7 +372,6 @@ mod tests {
         );
     }
 
-    #[cfg(feature = "ballista")]
     #[test]
     fn what_cannot_spill_takes_no_share_of_a_fair_pool() {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(100));
