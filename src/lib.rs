@@ -71,6 +71,6 @@ pub use exec::IFilePhysicalCodec;
 pub use exec::{
     IFileRepartitionExec, IFileShuffleReaderExec, IFileShuffleWriterExec, ShuffleWrite,
 };
-pub use optimizer::{ReplaceRepartition, why_not};
+pub use optimizer::{LimitJoinFilters, ReplaceRepartition, why_not};
 pub use partition::BlockPartitioner;
 pub use session::SessionStateBuilderExt;

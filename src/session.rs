@@ -6,7 +6,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::config::IFileOptions;
-use crate::optimizer::ReplaceRepartition;
+use crate::optimizer::{LimitJoinFilters, ReplaceRepartition};
 
 /// Adds the exchange to a session.
 ///
@@ -24,8 +24,8 @@ use crate::optimizer::ReplaceRepartition;
 /// ```
 pub trait SessionStateBuilderExt {
     /// Registers the `ifile.*` options, unless the session has them already, and appends
-    /// [`ReplaceRepartition`] to its physical optimizer rules, after all that are there. It comes
-    /// after the calls that set the session's config and rules.
+    /// [`LimitJoinFilters`] and [`ReplaceRepartition`] to its physical optimizer rules, after all that
+    /// are there. It comes after the calls that set the session's config and rules.
     #[must_use]
     fn with_ifile(self) -> Self;
 }
@@ -37,12 +37,15 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         if extensions.get::<IFileOptions>().is_none() {
             extensions.insert(IFileOptions::default());
         }
-        let ours: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(ReplaceRepartition);
-        let known = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>]| {
-            rules.iter().any(|rule| rule.name() == ours.name())
-        };
-        let added = self.physical_optimizer_rules().as_deref().is_some_and(known);
-        let built = self.physical_optimizers().as_ref().is_some_and(|all| known(&all.rules));
-        if added || built { self } else { self.with_physical_optimizer_rule(ours) }
+        let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] =
+            [Arc::new(LimitJoinFilters), Arc::new(ReplaceRepartition)];
+        ours.into_iter().fold(self, |mut builder, ours| {
+            let known = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>]| {
+                rules.iter().any(|rule| rule.name() == ours.name())
+            };
+            let added = builder.physical_optimizer_rules().as_deref().is_some_and(known);
+            let built = builder.physical_optimizers().as_ref().is_some_and(|all| known(&all.rules));
+            if added || built { builder } else { builder.with_physical_optimizer_rule(ours) }
+        })
     }
 }

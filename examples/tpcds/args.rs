@@ -66,6 +66,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = JoinKind::Hash)]
     pub(crate) join: JoinKind,
 
+    /// An option of the sessions, such as datafusion.execution.batch_size=4096; one of ifile.* is for our
+    /// exchange alone
+    #[arg(long, value_name = "OPTION=VALUE", value_parser = parse_option)]
+    pub(crate) set: Vec<String>,
+
     /// How often each query runs with each engine
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
@@ -105,6 +110,14 @@ pub(crate) struct Args {
     /// One run, described as JSON: what the job starts its child processes with
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+}
+
+/// Checks the form of `OPTION=VALUE`.
+fn parse_option(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("an option is given as OPTION=VALUE".to_owned()),
+    }
 }
 
 const DEFAULT_ANSWERS: &str =

@@ -102,6 +102,7 @@ impl<'a> Job<'a> {
             partitions: self.args.partitions,
             codec: self.args.codec.clone(),
             join: self.args.join,
+            set: self.args.set.clone(),
             timeline: self.timeline.as_ref() == Some(&query.name),
         }
     }

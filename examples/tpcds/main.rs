@@ -146,7 +146,7 @@ fn describe(args: &Args, queries: &[Query]) -> String {
     let names: Vec<&str> = queries.iter().map(|query| query.name.as_str()).collect();
     let settings: Vec<String> = args.settings().iter().map(ToString::to_string).collect();
     format!(
-        "Scale {}: {} memory, {} partitions, {} joins, exchange {}, codec {}, runs {}.\n{} queries: {}.",
+        "Scale {}: {} memory, {} partitions, {} joins, exchange {}, codec {}, runs {}{}.\n{} queries: {}.",
         args.scale,
         settings.join(", "),
         args.partitions,
@@ -154,6 +154,7 @@ fn describe(args: &Args, queries: &[Query]) -> String {
         flag_value(&args.engine),
         args.codec,
         args.runs,
+        args.set.iter().fold(String::new(), |all, option| all + ", " + option),
         names.len(),
         names.join(", "),
     )

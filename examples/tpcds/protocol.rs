@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) partitions: u32,
     pub(crate) codec: String,
     pub(crate) join: JoinKind,
+    /// Options of the session, as `name=value`.
+    pub(crate) set: Vec<String>,
     /// Whether to follow the run over time.
     pub(crate) timeline: bool,
 }

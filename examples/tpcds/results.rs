@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) partitions: u32,
     pub(crate) codec: String,
     pub(crate) join: JoinKind,
+    /// Options of the sessions, as `name=value`.
+    pub(crate) set: Vec<String>,
     pub(crate) timeout_seconds: f64,
     /// Whether answers were compared with the stored ones.
     pub(crate) verified: bool,
@@ -50,6 +52,7 @@ impl Run {
             partitions: args.partitions,
             codec: args.codec.clone(),
             join: args.join,
+            set: args.set.clone(),
             timeout_seconds: args.timeout.as_secs_f64(),
             verified: args.answers().is_some(),
             build: short(program),

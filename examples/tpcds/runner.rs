@@ -145,6 +145,7 @@ mod tests {
             partitions: 1,
             codec: "lz4".to_owned(),
             join: JoinKind::Hash,
+            set: Vec::new(),
             timeline: false,
         };
         run(&request, Duration::from_secs(60), interrupt).unwrap()

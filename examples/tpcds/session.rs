@@ -52,6 +52,7 @@ pub(crate) async fn open(request: &Request) -> Result<(SessionContext, Arc<PeakP
         Engine::Stock => builder,
         Engine::Ifile => with_ifile(builder, &request.codec)?,
     };
+    let builder = with_options(builder, request)?;
     let context = SessionContext::new_with_state(builder.build());
     register_tables(&context, &request.tables).await?;
     Ok((context, pool))
@@ -61,6 +62,20 @@ fn with_ifile(builder: SessionStateBuilder, codec: &str) -> Result<SessionStateB
     let mut builder = builder.with_ifile();
     let config = builder.config().get_or_insert_default();
     config.options_mut().set("ifile.codec", codec)?;
+    Ok(builder)
+}
+
+/// Sets the options of `--set`; the stock exchange has none of ours.
+fn with_options(
+    mut builder: SessionStateBuilder,
+    request: &Request,
+) -> Result<SessionStateBuilder> {
+    let config = builder.config().get_or_insert_default();
+    for (name, value) in request.set.iter().filter_map(|option| option.split_once('=')) {
+        if request.engine == Engine::Ifile || !name.starts_with("ifile.") {
+            config.options_mut().set(name, value).map_err(|error| format!("--set: {error}"))?;
+        }
+    }
     Ok(builder)
 }
 

@@ -10,6 +10,7 @@ fn run() -> Run {
         partitions: 8,
         codec: "lz4".to_owned(),
         join: JoinKind::Hash,
+        set: Vec::new(),
         timeout_seconds: 300.0,
         verified: true,
         build: "00".to_owned(),
