@@ -10,6 +10,8 @@
 //! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
 //! | `ifile.narrow_outputs` | `1` to `1000000` | `256` | outputs from which on staged rows are narrowed, memory to spare or not |
+//! | `ifile.max_active_inputs` | `0` to `1000000` | `0` | inputs that an exchange reads at the same time; `0` is 64, or 8 for each core if that is more |
+//! | `ifile.join_filter_partitions` | `0` to `1000000` | `32` | most partitions of a partitioned hash join that keeps its dynamic filter |
 //! | `ifile.scratch_dirs` | `path[:limit[:priority]],...` | (empty) | directories for scratch files; without any, those of DataFusion's `DiskManager` |
 //! | `ifile.scratch_limit` | bytes | `0` | most that a query holds in `scratch_dirs`; `0` is no limit |
 //! | `ifile.punch_holes` | `true`, `false` | `true` | whether consumed parts of scratch files are given back to the file system at once |
@@ -54,6 +56,12 @@ pub struct IFileOptions {
     pub read_ahead_bytes: usize,
     /// Output partitions from which on staged rows are narrowed, memory to spare or not.
     pub narrow_outputs: usize,
+    /// Input partitions that an exchange reads at the same time, where those can be read one after
+    /// another; 0 is 64, or 8 for each core if that is more.
+    pub max_active_inputs: usize,
+    /// Partitions up to which [`LimitJoinFilters`](crate::LimitJoinFilters) leaves a partitioned hash
+    /// join its dynamic filter.
+    pub join_filter_partitions: usize,
     /// Directories for scratch files. Without any they are DataFusion's.
     pub scratch_dirs: ScratchDirs,
     /// Bytes that the exchanges of one query may hold in `scratch_dirs`; 0 is no limit.
@@ -73,6 +81,8 @@ impl Default for IFileOptions {
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
             narrow_outputs: 256,
+            max_active_inputs: 0,
+            join_filter_partitions: 32,
             scratch_dirs: ScratchDirs::default(),
             scratch_limit: 0,
             punch_holes: true,
@@ -84,6 +94,14 @@ impl IFileOptions {
     /// The options of a session, or the defaults where the extension is not registered.
     pub fn from_config(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Input partitions that an exchange reads at the same time.
+    pub(crate) fn active_inputs(&self) -> usize {
+        match self.max_active_inputs {
+            0 => (8 * std::thread::available_parallelism().map_or(1, usize::from)).max(64),
+            count => count,
+        }
     }
 
     /// Every key with its current value in the syntax that [`ExtensionOptions::set`] takes.
@@ -113,7 +131,7 @@ macro_rules! key {
     };
 }
 
-const KEYS: [Key; 11] = [
+const KEYS: [Key; 13] = [
     key!(
         enabled,
         parse,
@@ -156,6 +174,18 @@ const KEYS: [Key; 11] = [
         within(1, 1_000_000, parse),
         "1 to 1000000",
         "Output partitions from which on staged rows are narrowed"
+    ),
+    key!(
+        max_active_inputs,
+        within(0, 1_000_000, parse),
+        "0 to 1000000",
+        "Input partitions that an exchange reads at the same time; 0 is 64, or 8 for each core if that is more"
+    ),
+    key!(
+        join_filter_partitions,
+        within(0, 1_000_000, parse),
+        "0 to 1000000",
+        "Most partitions of a partitioned hash join that keeps its dynamic filter"
     ),
     key!(
         scratch_dirs,
@@ -284,6 +314,8 @@ mod tests {
             batch_bytes: 8192,
             read_ahead_bytes: 0,
             narrow_outputs: 1,
+            max_active_inputs: 8,
+            join_filter_partitions: 0,
             scratch_dirs: "/a:1MB:2,/b".parse().unwrap(),
             scratch_limit: 1 << 30,
             punch_holes: false,
@@ -314,6 +346,8 @@ mod tests {
             ("block_bytes", "63", "64 to 64MB"),
             ("read_ahead_bytes", "99999999999999999999GB", "0 to 64MB"),
             ("narrow_outputs", "0", "1 to 1000000"),
+            ("max_active_inputs", "-1", "0 to 1000000"),
+            ("join_filter_partitions", "1000001", "0 to 1000000"),
             ("scratch_dirs", "/a:1MB:2:3", "path[:limit[:priority]]"),
             ("scratch_limit", "much", "a number of bytes"),
             ("punch_holes", "perhaps", "true, false"),

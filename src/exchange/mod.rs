@@ -12,6 +12,10 @@
 //! to the stages of several lanes column by column ([`gather`]). With many outputs the rows of all of
 //! them are narrowed as they come, in slabs that the lanes get when they are full ([`slabs`]).
 //!
+//! **Who reads.** A producer reads one input, and the next one that nobody has begun when that ends. There
+//! are as many as inputs, or as many as may be read at the same time where all of them can be read one
+//! after another.
+//!
 //! **Who waits.** A producer waits while every open lane has a whole batch ([`gate`]); it never
 //! waits for memory: a refused reservation spills what the exchange itself holds ([`pressure`]). A
 //! consumer waits for rows and for blocks that a blocking thread fetches.
@@ -71,6 +75,8 @@ pub(crate) struct ExchangePlan {
     pub(crate) partitioning: Partitioning,
     /// Whether the rows of each input keep a lane of their own per output, for a merge.
     pub(crate) preserve_order: bool,
+    /// Inputs that are read at the same time; the others follow as those end.
+    pub(crate) active_inputs: usize,
     pub(crate) options: IFileOptions,
     pub(crate) metrics: ExchangeMetrics,
 }
@@ -172,7 +178,7 @@ impl Drop for HandleInner {
 }
 
 impl ExchangeHandle {
-    /// Registers the memory consumer and starts one producer per input.
+    /// Registers the memory consumer and starts the producers.
     ///
     /// # Errors
     /// A partitioning without a placement of rows.
@@ -188,7 +194,7 @@ impl ExchangeHandle {
         let ledger = Ledger::new(&plan.name, context.memory_pool(), shares);
         let lanes = groups * outputs;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let producers_at_once = cores.min(inputs.len()).max(1);
+        let producers_at_once = cores.min(inputs.len()).min(plan.active_inputs).max(1);
         let exchange = Arc::new(Exchange {
             shape: LaneShape {
                 schema: SchemaRef::clone(&plan.schema),

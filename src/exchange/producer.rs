@@ -8,6 +8,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::metrics::ScopedTimerGuard;
 use futures::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 
 use super::Exchange;
 use super::lane::{Appended, Ask};
@@ -30,35 +31,50 @@ impl Exchange {
         if count == 0 {
             return self.end_lanes(0..self.lanes.len());
         }
-        let mut tasks = Vec::with_capacity(count);
+        let mut turns = Vec::with_capacity(count);
         for (input, stream) in inputs.into_iter().enumerate() {
             // As in RepartitionExec, an ordered exchange deals each input's batches from output 0.
             let turn = if self.plan.preserve_order { 0 } else { input };
             let router = Router::try_new(&self.plan.partitioning, turn, count)?;
-            tasks.push((input, stream, router));
-        }
-        let spawn = |(input, stream, router)| {
             let unfinished = Unfinished { exchange: Some(Arc::clone(self)), input };
-            let exchange = Arc::clone(self);
+            turns.push(Turn { stream, router, unfinished });
+        }
+        // Each task reads one input after another: those that are left have no task of their own.
+        let turns = Arc::new(Mutex::new(turns.into_iter()));
+        let spawn = |_| {
+            let (exchange, turns) = (Arc::clone(self), Arc::clone(&turns));
             SpawnedTask::spawn(async move {
-                let work = async {
-                    exchange.run_input(input, stream, router).await?;
-                    exchange.end_input(input)
-                };
-                let outcome = AssertUnwindSafe(work).catch_unwind().await;
-                let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref(), input)));
-                unfinished.end();
-                if let Err(error) = outcome {
-                    exchange.fail(error);
+                loop {
+                    let turn = turns.lock().next();
+                    match turn {
+                        Some(turn) => exchange.take_turn(turn).await,
+                        None => return,
+                    }
                 }
             })
         };
-        let spawned = tasks.into_iter().map(spawn).collect();
+        let spawned = (0..self.plan.active_inputs.clamp(1, count)).map(spawn).collect();
         *self.producers.lock() = spawned;
         if self.failure.get().is_some() {
             self.abort();
         }
         Ok(())
+    }
+
+    /// Reads one input; what goes wrong there ends the exchange.
+    async fn take_turn(self: &Arc<Self>, turn: Turn) {
+        let Turn { stream, router, unfinished } = turn;
+        let input = unfinished.input;
+        let work = async {
+            self.run_input(input, stream, router).await?;
+            self.end_input(input)
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref(), input)));
+        unfinished.end();
+        if let Err(error) = outcome {
+            self.fail(error);
+        }
     }
 
     fn end_input(&self, input: usize) -> Result<()> {
@@ -277,6 +293,13 @@ impl Exchange {
 pub(super) struct Credit<'a> {
     pub(super) permit: Permit,
     timer: ScopedTimerGuard<'a>,
+}
+
+/// An input, until it is read.
+struct Turn {
+    stream: SendableRecordBatchStream,
+    router: Router,
+    unfinished: Unfinished,
 }
 
 /// Fails the exchange when a producer is dropped before its end: the runtime that it ran on is gone,

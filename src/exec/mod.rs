@@ -8,6 +8,7 @@ mod run;
 mod shuffle_reader;
 pub(crate) mod shuffle_reading;
 mod shuffle_writer;
+mod waves;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::IFileRepartitionExec;
+use super::waves::active_inputs;
 use crate::exchange::{ExchangeHandle, ExchangeMetrics, ExchangePlan, LaneStream};
 
 /// What a node knows of its execution. Outputs share it; a node with other children has its own.
@@ -241,6 +242,11 @@ impl IFileRepartitionExec {
             schema: self.schema(),
             partitioning: self.partitioning().clone(),
             preserve_order: self.preserve_order(),
+            active_inputs: match self.preserve_order() {
+                // The merge needs a row of each.
+                true => usize::MAX,
+                false => active_inputs(self.input(), self.options().active_inputs()),
+            },
             options: self.options().clone(),
             metrics: ExchangeMetrics::new(self.metrics_set()),
         }

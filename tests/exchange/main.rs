@@ -20,6 +20,7 @@ mod faults_of_inputs;
 mod few_descriptors;
 mod float_keys;
 mod hash_exchange_keeps_every_row;
+mod inputs_start_in_waves;
 mod merges_sorted_inputs;
 mod node_answers_like_stock;
 mod one_blocking_thread;

@@ -92,6 +92,8 @@ fn all_options_together() {
         batch_bytes: 2000,
         read_ahead_bytes: 3000,
         narrow_outputs: 3,
+        max_active_inputs: 5,
+        join_filter_partitions: 6,
         scratch_dirs: "/scratch".parse().unwrap(),
         scratch_limit: 1,
         punch_holes: false,

@@ -11,6 +11,7 @@ use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion_ifile::IFileOptions;
 
 use super::support::{config, exchanges, rows, sessions, text_of};
 
@@ -137,6 +138,21 @@ async fn of_a_join_that_collects_its_left_side() {
     assert!(answer.contains("| 50 "), "{answer}");
     assert_eq!(ours, stock);
     assert!(ours.output_rows <= 2000, "{ours:?}");
+}
+
+/// The inputs of the exchange for the group by are parts of a join that wait for each other: none of
+/// them waits for its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_join_below_an_exchange_that_reads_one_input_at_a_time() {
+    let mut config = config()
+        .set_usize("datafusion.optimizer.hash_join_single_partition_threshold", 0)
+        .set_usize("datafusion.optimizer.hash_join_single_partition_threshold_rows", 0);
+    let options = IFileOptions { max_active_inputs: 1, ..IFileOptions::default() };
+    config.options_mut().extensions.insert(options);
+    let sql =
+        "SELECT big.g, count(*) FROM small JOIN big ON small.k = big.k GROUP BY big.g ORDER BY 1";
+    let [(_, our_answer), (_, answer)] = both(config, sql).await;
+    assert_eq!(our_answer, answer);
 }
 
 /// One reader for a file, so that there is an exchange above the scan, and a scan that looks at the

@@ -13,6 +13,7 @@ mod support;
 mod a_thousand_queries_leak_nothing;
 mod dynamic_filters_prune_scans;
 mod explain_shows_the_exchange;
+mod join_filters_are_limited;
 mod options_are_set_in_sql;
 mod recursive_queries;
 mod rule_swaps_exchanges;

@@ -35,6 +35,8 @@ async fn every_option() {
         "SET ifile.batch_bytes = 65536",
         "SET ifile.read_ahead_bytes = 0",
         "SET ifile.narrow_outputs = 200",
+        "SET ifile.max_active_inputs = 16",
+        "SET ifile.join_filter_partitions = 0",
         "SET ifile.scratch_dirs = '/scratch/a:1MB:0, /scratch/b'",
         "SET ifile.scratch_limit = '2GB'",
         "SET ifile.punch_holes = false",
@@ -51,6 +53,8 @@ async fn every_option() {
         batch_bytes: 65_536,
         read_ahead_bytes: 0,
         narrow_outputs: 200,
+        max_active_inputs: 16,
+        join_filter_partitions: 0,
         scratch_dirs: "/scratch/a:1048576:0,/scratch/b".parse().unwrap(),
         scratch_limit: 2 << 30,
         punch_holes: false,
@@ -71,6 +75,8 @@ async fn every_option() {
 #[case("block_bytes", "'65MB'", "64 to 64MB")]
 #[case("batch_bytes", "-1", "64 to 1GB")]
 #[case("read_ahead_bytes", "'1TB'", "0 to 64MB")]
+#[case("max_active_inputs", "'many'", "0 to 1000000")]
+#[case("join_filter_partitions", "-1", "0 to 1000000")]
 #[case("scratch_dirs", "'/a:1MB:0:0'", "path[:limit[:priority]]")]
 #[case("scratch_dirs", "'/a,/a'", "path[:limit[:priority]]")]
 #[case("scratch_limit", "'-1'", "a number of bytes")]
