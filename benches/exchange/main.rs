@@ -1,110 +1,91 @@
-//! `IFileRepartitionExec` against `RepartitionExec`: hash exchange of TPC-DS store_sales from memory to
+//! `IFileRepartitionExec` against `RepartitionExec`: TPC-DS store_sales or a table of strings from memory to
 //! drained outputs, both sides interleaved in one process.
 //!
 //! ```text
-//! cargo bench --bench exchange [-- --quick] [-- --outputs 8,64 --pool 64MB|none --rounds 5]
+//! cargo bench --bench exchange [-- --quick] [-- --table strings --scheme range --outputs 8,64 --pool-mb 64 --serial]
+//! cargo bench --bench exchange -- --recovery
 //! ```
 //!
 //! Prints medians of CPU seconds per GB of Arrow rows and of wall time. CPU time is that of all
-//! threads of the process.
+//! threads of the process. `--recovery` gives each input a batch of 100 rows before full ones and sets our
+//! exchange against one whose batches would stay that small. Peak heap: `exchange_heap`.
 
 #![allow(
     clippy::cast_possible_truncation,
     clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::unwrap_used,
     reason = "a bench that cannot go on has failed"
 )]
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
 use clap::Parser;
-use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, UnboundedMemoryPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::physical_expr::Partitioning;
-use datafusion::physical_expr::expressions::col;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::prelude::SessionConfig;
-use datafusion_ifile::{IFileOptions, IFileRepartitionExec};
-use futures::StreamExt;
+use tokio::runtime::Runtime;
 
 use cpu::cpu_seconds;
-use tables::{BATCH_ROWS, table};
+use shared::{
+    BATCH_ROWS, Drained, Input, Scheme, Shape, Side, batches_of, drain, median, runtime, sorted_by,
+};
 
-#[path = "common/cpu.rs"]
+#[path = "../common/cpu.rs"]
 mod cpu;
-#[path = "common/tables.rs"]
-mod tables;
+mod shared;
+
+/// Rows of the batch that comes before full ones.
+const SMALL_ROWS: usize = 100;
 
 #[derive(Parser)]
 struct Args {
-    /// One small iteration, to see that the bench runs.
-    #[arg(long)]
-    quick: bool,
-    /// Output partitions.
-    #[arg(long, value_delimiter = ',', default_values_t = [8, 64, 200, 1009])]
-    outputs: Vec<usize>,
-    /// Input partitions.
-    #[arg(long, default_value_t = 2)]
-    inputs: usize,
-    /// Megabytes of the memory pool; without it the pool is unbounded.
-    #[arg(long)]
-    pool_mb: Option<usize>,
-    /// Drain the outputs one after another instead of together.
-    #[arg(long)]
-    serial: bool,
-    /// Rounds per side.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Outputs from which on our rows are narrowed.
-    #[arg(long, default_value_t = IFileOptions::default().narrow_outputs)]
-    narrow_outputs: usize,
+    #[command(flatten)]
+    shape: Shape,
     /// Which side to run.
     #[arg(long, default_value = "both")]
     side: String,
-    /// Passed by cargo.
+    /// Small batches before full ones, instead of stock against ours.
     #[arg(long)]
-    bench: bool,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Side {
-    Stock,
-    Ours,
+    recovery: bool,
 }
 
 struct Sample {
     cpu: f64,
     wall: f64,
     spilled: usize,
+    drained: Drained,
+}
+
+/// The medians of one side.
+struct Summary {
+    cpu: f64,
+    wall: f64,
+    spilled: usize,
+    rows_per_batch: f64,
 }
 
 fn main() {
-    let args = Args::parse();
-    let rows = if args.quick { 20_000 } else { 2_880_404 };
-    let batches = table("store_sales", rows).unwrap();
-    let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-    let gigabytes = bytes as f64 / 1e9;
-    println!("store_sales: {rows} rows, {:.0} MB of Arrow", bytes as f64 / 1e6);
-    println!("outputs  side   CPU s/GB  wall s/GB  spilled MB   ratio CPU  ratio wall");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let rounds = if args.quick { 1 } else { args.rounds };
+    let Args { shape, side, recovery } = Args::parse();
+    let runtime = runtime();
+    if recovery || shape.quick {
+        recover(&runtime, &shape);
+    }
+    if !recovery {
+        compare(&runtime, &shape, &side);
+    }
+}
+
+fn compare(runtime: &Runtime, shape: &Shape, wanted: &str) {
+    let input = shape.input();
+    let gigabytes = input.bytes as f64 / 1e9;
+    println!("{}: {} rows, {:.0} MB of Arrow", shape.table, input.rows, input.bytes as f64 / 1e6);
+    println!(
+        "outputs  side   CPU s/GB  wall s/GB  spilled MB  rows/batch   ratio CPU  ratio wall  ratio spilled"
+    );
     let mut bars = Vec::new();
-    for &outputs in &args.outputs {
+    for &outputs in &shape.outputs {
         let mut samples: [Vec<Sample>; 2] = [vec![], vec![]];
-        for _ in 0..rounds {
-            for side in [Side::Stock, Side::Ours] {
-                let wanted = match side {
-                    Side::Stock => args.side != "ours",
-                    Side::Ours => args.side != "stock",
-                };
-                if wanted {
-                    let sample = runtime.block_on(run(&args, side, outputs, &batches));
+        for _ in 0..shape.rounds() {
+            for (name, side) in [("stock", Side::Stock), ("ours", Side::Ours)] {
+                if wanted == "both" || wanted == name {
+                    let sample = sample(runtime, &input, shape, side, outputs, BATCH_ROWS);
                     samples[side as usize].push(sample);
                 }
             }
@@ -112,112 +93,121 @@ fn main() {
         let [stock, ours] = samples.map(|samples| summary(&samples));
         for (name, side) in [("stock", &stock), ("ours", &ours)] {
             println!(
-                "{outputs:>7}  {name:<5} {:>9.3} {:>10.3} {:>11.1} {:>11.2} {:>11.2}",
+                "{outputs:>7}  {name:<5} {:>9.3} {:>10.3} {:>11.1} {:>11.0} {:>11.2} {:>11.2} {:>14.2}",
                 side.cpu / gigabytes,
                 side.wall / gigabytes,
                 side.spilled as f64 / 1e6,
+                side.rows_per_batch,
                 side.cpu / stock.cpu,
-                side.wall / stock.wall
+                side.wall / stock.wall,
+                side.spilled as f64 / stock.spilled as f64,
             );
         }
-        let value = ours.cpu / stock.cpu;
-        if let Some(limit) = cpu_limit(outputs).filter(|_| args.pool_mb.is_none()) {
-            let name = format!("CPU, hash, unlimited pool, {outputs} outputs, ours / stock");
-            let ok = value <= limit;
-            bars.push(
-                serde_json::json!({ "name": name, "value": value, "limit": limit, "ok": ok }),
+        if let Some(limit) = cpu_limit(shape, outputs) {
+            let name = format!(
+                "CPU, {:?}, {}, {outputs} outputs, ours / stock",
+                shape.scheme, shape.table
             );
+            bars.push(bar(&name, ours.cpu / stock.cpu, limit));
         }
     }
-    if args.quick {
+    if shape.quick {
         // One small iteration judges nothing.
         bars.clear();
     }
     println!("{}", serde_json::json!({ "bench": "exchange", "bars": bars }));
 }
 
-/// What is aimed at with an unlimited pool.
-fn cpu_limit(outputs: usize) -> Option<f64> {
-    match outputs {
-        8 => Some(0.75),
-        64 => Some(0.60),
-        200 => Some(0.50),
-        1009 => Some(0.22),
-        _ => None,
+fn bar(name: &str, value: f64, limit: f64) -> serde_json::Value {
+    serde_json::json!({ "name": name, "value": value, "limit": limit, "ok": value <= limit })
+}
+
+/// What is aimed at, as a part of stock's CPU time.
+fn cpu_limit(shape: &Shape, outputs: usize) -> Option<f64> {
+    let by_outputs = |limits: [f64; 4]| {
+        let place = [8, 64, 200, 1009].iter().position(|count| *count == outputs);
+        place.map(|place| limits[place])
+    };
+    match (shape.scheme, shape.pool_mb) {
+        (Scheme::Hash, None) if shape.table == "store_sales" => {
+            by_outputs([0.75, 0.60, 0.50, 0.22])
+        }
+        (Scheme::Hash, Some(64)) if shape.table == "store_sales" => match shape.serial {
+            true => by_outputs([0.65, 0.55, 0.45, 0.17]),
+            false => by_outputs([1.0, 1.0, 0.25, 0.12]),
+        },
+        (Scheme::Range, None) => Some(0.5),
+        (_, None) => Some(1.0),
+        (_, Some(_)) => None,
     }
 }
 
-async fn run(args: &Args, side: Side, outputs: usize, batches: &[RecordBatch]) -> Sample {
-    let schema = batches[0].schema();
-    let mut partitions = vec![Vec::new(); args.inputs];
-    for (index, batch) in batches.iter().enumerate() {
-        partitions[index % args.inputs].push(batch.clone());
-    }
-    let input = MemorySourceConfig::try_new_exec(&partitions, Arc::clone(&schema), None).unwrap();
-    let keys = vec![col("ss_item_sk", &schema).unwrap()];
-    let partitioning = Partitioning::Hash(keys, outputs);
-    let plan: Arc<dyn ExecutionPlan> = match side {
-        Side::Stock => Arc::new(RepartitionExec::try_new(input, partitioning).unwrap()),
-        Side::Ours => {
-            let options = IFileOptions {
-                memory_share: 1.0,
-                memory_headroom: 0.0,
-                narrow_outputs: args.narrow_outputs,
-                ..IFileOptions::default()
-            };
-            Arc::new(IFileRepartitionExec::try_new(input, partitioning, options).unwrap())
-        }
-    };
-    let pool: Arc<dyn MemoryPool> = match args.pool_mb {
-        Some(megabytes) => Arc::new(GreedyMemoryPool::new(megabytes << 20)),
-        None => Arc::new(UnboundedMemoryPool::default()),
-    };
-    let env = Arc::new(RuntimeEnvBuilder::new().with_memory_pool(pool).build().unwrap());
-    let config = SessionConfig::new().with_batch_size(BATCH_ROWS);
-    let context = Arc::new(TaskContext::default().with_session_config(config).with_runtime(env));
+fn sample(
+    runtime: &Runtime,
+    input: &Input,
+    shape: &Shape,
+    side: Side,
+    outputs: usize,
+    batch_rows: usize,
+) -> Sample {
+    let plan = input.exchange(shape, side, outputs);
     let (cpu, wall) = (cpu_seconds(), Instant::now());
-    let mut streams: Vec<_> =
-        (0..outputs).map(|output| plan.execute(output, Arc::clone(&context)).unwrap()).collect();
-    let mut rows = 0;
-    if args.serial {
-        for stream in &mut streams {
-            while let Some(batch) = stream.next().await {
-                rows += batch.unwrap().num_rows();
+    let drained = runtime.block_on(drain(&plan, shape, batch_rows, || ()));
+    let (cpu, wall) = (cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    assert_eq!(drained.rows, input.rows);
+    let spilled = plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0);
+    Sample { cpu, wall, spilled, drained }
+}
+
+fn summary(samples: &[Sample]) -> Summary {
+    let of = |value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
+    Summary {
+        cpu: of(|sample| sample.cpu),
+        wall: of(|sample| sample.wall),
+        spilled: samples.last().map_or(0, |sample| sample.spilled),
+        rows_per_batch: of(|sample| sample.drained.rows_per_batch()),
+    }
+}
+
+/// Our exchange over inputs that begin with a small batch, against one whose batches stay as small as
+/// that: by hash, and merged in order, where inputs overlap or follow one another.
+fn recover(runtime: &Runtime, shape: &Shape) {
+    println!(
+        "a batch of {SMALL_ROWS} rows, then batches of {BATCH_ROWS}; ours as it is, and with batches that stay small"
+    );
+    println!("shape           CPU s  rows/batch   small CPU s  rows/batch   ratio");
+    let ordered = Shape { scheme: Scheme::PreserveOrder, ..shape.clone() };
+    let hashed = Shape { scheme: Scheme::Hash, ..shape.clone() };
+    let key = "ss_item_sk";
+    let all = Shape { table: "store_sales".to_owned(), ..hashed.clone() }.input();
+    let rows: Vec<_> = all.partitions.concat();
+    let sorted = sorted_by(&rows, key);
+    let part = sorted.num_rows() / shape.inputs;
+    let small_first = |batch| batches_of(&batch, BATCH_ROWS, SMALL_ROWS);
+    let apart: Vec<_> =
+        (0..shape.inputs).map(|input| small_first(sorted.slice(input * part, part))).collect();
+    let overlapping = all.partitions.iter().map(|part| small_first(sorted_by(part, key)));
+    let cases = [
+        ("hash", &hashed, Input::of(apart.clone(), key, false)),
+        ("merge, overlap", &ordered, Input::of(overlapping.collect(), key, true)),
+        ("merge, apart", &ordered, Input::of(apart, key, true)),
+    ];
+    for (name, shape, input) in cases {
+        let mut samples: [Vec<Sample>; 2] = [vec![], vec![]];
+        for _ in 0..shape.rounds() {
+            for (place, batch_rows) in [BATCH_ROWS, SMALL_ROWS].into_iter().enumerate() {
+                samples[place].push(sample(runtime, &input, shape, Side::Ours, 8, batch_rows));
             }
         }
-    } else {
-        let mut tasks = tokio::task::JoinSet::new();
-        for mut stream in streams {
-            tasks.spawn(async move {
-                let mut rows = 0;
-                while let Some(batch) = stream.next().await {
-                    rows += batch.unwrap().num_rows();
-                }
-                rows
-            });
-        }
-        while let Some(count) = tasks.join_next().await {
-            rows += count.unwrap();
-        }
-    }
-    assert_eq!(rows, batches.iter().map(RecordBatch::num_rows).sum::<usize>());
-    let metrics = plan.metrics().unwrap();
-    Sample {
-        cpu: cpu_seconds() - cpu,
-        wall: wall.elapsed().as_secs_f64(),
-        spilled: metrics.spilled_bytes().unwrap_or(0),
-    }
-}
-
-fn summary(samples: &[Sample]) -> Sample {
-    let median = |value: fn(&Sample) -> f64| {
-        let mut values: Vec<f64> = samples.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-    };
-    Sample {
-        cpu: median(|sample| sample.cpu),
-        wall: median(|sample| sample.wall),
-        spilled: samples.last().map_or(0, |sample| sample.spilled),
+        let [ours, small] = samples.map(|samples| summary(&samples));
+        println!(
+            "{name:<14} {:>6.3} {:>11.0} {:>13.3} {:>11.0} {:>7.2}",
+            ours.cpu,
+            ours.rows_per_batch,
+            small.cpu,
+            small.rows_per_batch,
+            ours.cpu / small.cpu
+        );
+        assert!(ours.rows_per_batch == BATCH_ROWS as f64, "a batch before the last is not full");
     }
 }
