@@ -44,7 +44,7 @@ use datafusion_ifile::{
 use futures::StreamExt;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-use cpu::cpu_seconds;
+use cpu::{cpu_seconds, runtime};
 use tables::BATCH_ROWS;
 
 #[path = "common/cpu.rs"]
@@ -112,8 +112,7 @@ struct Case<'a> {
 
 fn main() {
     let args = Args::parse();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = runtime();
     let mut bars = Vec::new();
     println!(
         "table        outputs codec budget  side   write CPU/GB wall/GB   read CPU/GB wall/GB  stored MB \

@@ -19,8 +19,10 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use clap::Parser;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-use shared::{BATCH_ROWS, Input, Scheme, Shape, Side, drain, median, runtime};
+use shared::{BATCH_ROWS, Input, Scheme, Shape, Side, drain, median};
 
+#[path = "../common/cpu.rs"]
+mod cpu;
 mod shared;
 
 #[global_allocator]
@@ -65,7 +67,7 @@ fn sample(
 
 fn main() {
     let Args { shape } = Args::parse();
-    let (runtime, input) = (runtime(), shape.input());
+    let (runtime, input) = (cpu::runtime(), shape.input());
     let megabytes = input.bytes as f64 / 1e6;
     println!("{}: {} rows, {megabytes:.0} MB of Arrow", shape.table, input.rows);
     println!("outputs  side   peak MB  allocated MB  rows/batch  ratio peak  ratio allocated");

@@ -22,9 +22,9 @@ use std::time::Instant;
 use clap::Parser;
 use tokio::runtime::Runtime;
 
-use cpu::cpu_seconds;
+use cpu::{cpu_seconds, runtime};
 use shared::{
-    BATCH_ROWS, Drained, Input, Scheme, Shape, Side, batches_of, drain, median, runtime, sorted_by,
+    BATCH_ROWS, Drained, Input, Scheme, Shape, Side, batches_of, drain, median, sorted_by,
 };
 
 #[path = "../common/cpu.rs"]

@@ -16,6 +16,7 @@ use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, Ran
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::prelude::SessionConfig;
+use datafusion_ifile::block::logical_bytes;
 use datafusion_ifile::{IFileOptions, IFileRepartitionExec};
 use futures::StreamExt;
 
@@ -139,7 +140,7 @@ impl Input {
         let all = || partitions.iter().flatten();
         let (rows, bytes) = (
             all().map(RecordBatch::num_rows).sum(),
-            all().map(RecordBatch::get_array_memory_size).sum(),
+            all().map(|batch| logical_bytes(batch, 0, batch.num_rows())).sum(),
         );
         Self { partitions, rows, bytes, key, sorted }
     }
@@ -297,10 +298,6 @@ pub(crate) async fn drain(
         }
     }
     all
-}
-
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime")
 }
 
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {

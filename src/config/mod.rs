@@ -11,7 +11,7 @@
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
 //! | `ifile.narrow_outputs` | `1` to `1000000` | `256` | outputs from which on staged rows are narrowed, memory to spare or not |
 //! | `ifile.max_active_inputs` | `0` to `1000000` | `0` | inputs that an exchange reads at the same time; `0` is 64, or 8 for each core if that is more |
-//! | `ifile.join_filter_partitions` | `0` to `1000000` | `32` | most partitions of a partitioned hash join that keeps its dynamic filter |
+//! | `ifile.join_filter_partitions` | `0` to `1000000` | `64` | most partitions of a partitioned hash join that keeps its dynamic filter |
 //! | `ifile.scratch_dirs` | `path[:limit[:priority]],...` | (empty) | directories for scratch files; without any, those of DataFusion's `DiskManager` |
 //! | `ifile.scratch_limit` | bytes | `0` | most that a query holds in `scratch_dirs`; `0` is no limit |
 //! | `ifile.punch_holes` | `true`, `false` | `true` | whether consumed parts of scratch files are given back to the file system at once |
@@ -82,7 +82,7 @@ impl Default for IFileOptions {
             read_ahead_bytes: 256 * KIB,
             narrow_outputs: 256,
             max_active_inputs: 0,
-            join_filter_partitions: 32,
+            join_filter_partitions: 64,
             scratch_dirs: ScratchDirs::default(),
             scratch_limit: 0,
             punch_holes: true,

@@ -16,6 +16,7 @@ mod blocks;
 mod column;
 mod grouping;
 mod pieces;
+mod ranges;
 mod retype;
 mod router;
 mod slab;

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, UInt64Array};
+use arrow::array::RecordBatch;
 use datafusion::common::hash_utils::create_hashes;
-use datafusion::common::{Result, internal_datafusion_err, internal_err, not_impl_err};
+use datafusion::common::{Result, internal_err, not_impl_err};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::PhysicalExpr;
-use datafusion::physical_plan::repartition::{REPARTITION_RANDOM_STATE, RangeExpr};
+use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 
 use super::grouping::{Grouped, Grouping};
+use super::ranges::Ranges;
 
 /// Where the rows of a batch go.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) enum Routed<'a> {
 /// Gives the rows of one input their output partitions.
 ///
 /// Placement is that of `RepartitionExec`: hashes with its random state modulo the partition count,
-/// its [`RangeExpr`] for ranges, whole batches in turn for round-robin. Dynamic filters of joins
+/// the order of its split points for ranges, whole batches in turn for round-robin. Dynamic filters of joins
 /// depend on it.
 pub(crate) struct Router {
     scheme: Scheme,
@@ -45,7 +46,7 @@ enum Scheme {
         next: usize,
     },
     Range {
-        placement: RangeExpr,
+        ranges: Box<Ranges>,
     },
     Single,
 }
@@ -73,8 +74,7 @@ impl Router {
             }
             Partitioning::Range(range) if range.split_points().is_empty() => Scheme::Single,
             Partitioning::Range(range) => {
-                let keys = range.ordering().iter().map(|key| Arc::clone(&key.expr)).collect();
-                Scheme::Range { placement: RangeExpr::try_new(keys, range)? }
+                Scheme::Range { ranges: Box::new(Ranges::try_new(range)?) }
             }
             other => return not_impl_err!("repartitioning scheme {other:?}"),
         };
@@ -123,9 +123,7 @@ impl Router {
                 create_hashes(&arrays, REPARTITION_RANDOM_STATE.random_state(), &mut self.hashes)?;
                 modulo.reduce(&self.hashes, &mut self.ids);
             }
-            Scheme::Range { placement } => {
-                range_ids(placement, batch, &mut self.ids)?;
-            }
+            Scheme::Range { ranges } => ranges.place(batch, &mut self.ids)?,
         }
         let grouped = self.grouping.group(&self.ids);
         Ok(match grouped.only() {
@@ -133,20 +131,6 @@ impl Router {
             None => Routed::Grouped(grouped),
         })
     }
-}
-
-fn range_ids(placement: &RangeExpr, batch: &RecordBatch, ids: &mut Vec<u32>) -> Result<()> {
-    let array = placement.evaluate(batch)?.into_array(batch.num_rows())?;
-    let array = array
-        .as_any()
-        .downcast_ref::<UInt64Array>()
-        .ok_or_else(|| internal_datafusion_err!("range placement is not UInt64"))?;
-    ids.clear();
-    for &id in array.values() {
-        let id = u32::try_from(id).map_err(|_| internal_datafusion_err!("partition {id}"))?;
-        ids.push(id);
-    }
-    Ok(())
 }
 
 /// Remainder by a divisor that is fixed for many values: a mask, or two multiplications by the
@@ -186,8 +170,10 @@ impl Modulo {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
-    use arrow::compute::SortOptions;
+    use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringArray};
+    use arrow::compute::kernels::sort::sort as sort_array;
+    use arrow::compute::{SortOptions, cast};
+    use arrow::datatypes::{DataType, TimeUnit};
     use datafusion::common::{ScalarValue, SplitPoint};
     use datafusion::physical_expr::expressions::col;
     use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr, RangePartitioning};
@@ -231,6 +217,38 @@ mod tests {
     fn batch(key: ArrayRef) -> RecordBatch {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..key.len() as i64));
         RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("key", key, true)]).unwrap()
+    }
+
+    const RANGE_TYPES: &[DataType] = &[
+        DataType::Int8,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::UInt32,
+        DataType::UInt64,
+        DataType::Float64,
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Decimal128(12, 2),
+        DataType::Utf8,
+        DataType::Utf8View,
+        DataType::Boolean,
+    ];
+
+    /// The numbers as values of a type; where it has no negative ones, others.
+    fn of_type(numbers: Vec<Option<i64>>, kind: &DataType) -> ArrayRef {
+        let from = if matches!(kind, DataType::UInt32 | DataType::UInt64) { 20 } else { 0 };
+        let numbers: Int64Array = numbers.into_iter().map(|n| n.map(|n| n + from)).collect();
+        match kind {
+            DataType::Date32 => cast(&cast(&numbers, &DataType::Int32).unwrap(), kind).unwrap(),
+            _ => cast(&numbers, kind).unwrap(),
+        }
+    }
+
+    fn distinct(sorted: &ArrayRef) -> Vec<ScalarValue> {
+        let values = (0..sorted.len()).map(|row| ScalarValue::try_from_array(sorted, row).unwrap());
+        let mut values: Vec<_> = values.collect();
+        values.dedup();
+        values
     }
 
     fn same_as_stock(partitioning: &Partitioning, batch: &RecordBatch) {
@@ -293,24 +311,26 @@ mod tests {
         fn range_placement_is_that_of_the_stock_operator(
             keys in prop::collection::vec(prop::option::of(-20i64..20), 1..200),
             splits in prop::collection::btree_set(-20i64..20, 0..12),
+            null_split in any::<bool>(),
             descending in any::<bool>(),
             nulls_first in any::<bool>(),
+            kind in prop::sample::select(RANGE_TYPES),
         ) {
-            let batch = batch(Arc::new(Int64Array::from(keys)));
-            let mut points: Vec<_> = splits.into_iter().collect();
-            if descending {
-                points.reverse();
-            }
-            let key = PhysicalSortExpr::new(
-                col("key", &batch.schema()).unwrap(),
-                SortOptions { descending, nulls_first },
-            );
-            let points = points
-                .into_iter()
-                .map(|point| SplitPoint::new(vec![ScalarValue::Int64(Some(point))]))
-                .collect();
-            let range =
-                RangePartitioning::try_new(LexOrdering::new(vec![key]).unwrap(), points).unwrap();
+            let options = SortOptions { descending, nulls_first };
+            let sort = Some(options);
+            let mut points: Vec<_> = splits.into_iter().map(Some).collect();
+            points.extend(null_split.then_some(None));
+            let points = distinct(&sort_array(&of_type(points, &kind), sort).unwrap());
+            let keys = of_type(keys, &kind);
+            let batch = batch(keys);
+            let key = |name: &str| PhysicalSortExpr::new(col(name, &batch.schema()).unwrap(), options);
+            let point = |values| SplitPoint::new(values);
+            let one = points.iter().map(|value| point(vec![value.clone()])).collect();
+            let order = LexOrdering::new(vec![key("key")]).unwrap();
+            same_as_stock(&Partitioning::Range(RangePartitioning::try_new(order, one).unwrap()), &batch);
+            let two = points.into_iter().map(|value| point(vec![value, ScalarValue::Int64(Some(70))]));
+            let order = LexOrdering::new(vec![key("key"), key("id")]).unwrap();
+            let range = RangePartitioning::try_new(order, two.collect()).unwrap();
             same_as_stock(&Partitioning::Range(range), &batch);
         }
 
