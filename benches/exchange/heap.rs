@@ -21,8 +21,6 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use shared::{BATCH_ROWS, Input, Scheme, Shape, Side, drain, median};
 
-#[path = "../common/cpu.rs"]
-mod cpu;
 mod shared;
 
 #[global_allocator]
@@ -67,7 +65,7 @@ fn sample(
 
 fn main() {
     let Args { shape } = Args::parse();
-    let (runtime, input) = (cpu::runtime(), shape.input());
+    let (runtime, input) = (tokio::runtime::Runtime::new().expect("a runtime"), shape.input());
     let megabytes = input.bytes as f64 / 1e6;
     println!("{}: {} rows, {megabytes:.0} MB of Arrow", shape.table, input.rows);
     println!("outputs  side   peak MB  allocated MB  rows/batch  ratio peak  ratio allocated");

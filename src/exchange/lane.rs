@@ -187,11 +187,13 @@ impl Lane {
             return Ok(Appended::Closed);
         }
         let mut count = rows.len().min(self.room(shape)).min(ask.most_rows.max(1));
+        // A merge takes what there is: the stage is not going to be full.
+        let room = if shape.eager { Room::Lean } else { ask.room };
         let stage = self.stage.get_or_insert_with(|| Stage::new(&shape.schema, shape.batch_rows));
-        let mut growth = stage.growth(source, rows.split_at(count).0, ask.room);
+        let mut growth = stage.growth(source, rows.split_at(count).0, room);
         while growth > shape.batch_bytes && count > 1 {
             count /= 2;
-            growth = stage.growth(source, rows.split_at(count).0, ask.room);
+            growth = stage.growth(source, rows.split_at(count).0, room);
         }
         if stage.rows() > 0 && stage.row_bytes().saturating_add(growth) > MOST_STAGE_BYTES {
             self.flush(shape, true)?;
@@ -203,7 +205,7 @@ impl Lane {
         if growth > credit.bytes() {
             return Ok(Appended::Needs { bytes: growth, rows: count });
         }
-        stage.make_room(count, ask.room);
+        stage.make_room(count, room);
         self.stage_permit.move_from(credit, growth);
         Ok(Appended::Taken(count))
     }

@@ -118,7 +118,8 @@ impl Exchange {
                 self.deliver(group, input, &mut router, batch).await?;
             }
             gate.pass().await;
-            tokio::task::coop::consume_budget().await;
+            // Consumers that were woken take their batches while these are few, and in the cache.
+            tokio::task::yield_now().await;
         }
         Ok(())
     }
@@ -133,22 +134,17 @@ impl Exchange {
         let timer = self.plan.metrics.repartition_time.timer();
         let credit = &mut Credit { permit: self.ledger.empty(), timer };
         let routed = router.route(&batch)?;
-        let source = Source::try_new(&self.plan.schema, &batch)?;
         let first = group * self.outputs;
+        if let (Routed::Whole(partition), None) = (&routed, &self.slabs) {
+            return self.deliver_whole(first + partition, batch, credit).await;
+        }
+        let source = Source::try_new(&self.plan.schema, &batch)?;
         match routed {
             Routed::Grouped(grouped) if self.slabs.is_some() => {
                 self.deliver_to_slabs(input, &source, Some(&grouped), 0, credit).await
             }
-            Routed::Whole(partition) if self.slabs.is_some() => {
-                self.deliver_to_slabs(input, &source, None, partition, credit).await
-            }
             Routed::Whole(partition) => {
-                let lane = first + partition;
-                if is_compact(&batch) {
-                    self.pass_through(lane, &source, credit).await
-                } else {
-                    self.append(lane, &source, source.all_rows(), credit).await
-                }
+                self.deliver_to_slabs(input, &source, None, partition, credit).await
             }
             Routed::Grouped(grouped) => {
                 self.deliver_grouped(first, input, &source, &grouped, credit).await
@@ -190,43 +186,39 @@ impl Exchange {
         Ok(())
     }
 
-    /// Queues a whole batch without a copy, cut at the ends of windows; what would stay a small part
-    /// of a batch is copied.
-    async fn pass_through(
+    /// Gives all rows of `batch` to a lane: without a copy, cut at the ends of windows, where the lane
+    /// takes it; what would stay a small part of a batch, or pin more than its rows, is copied.
+    async fn deliver_whole(
         &self,
         lane: usize,
-        source: &Source,
+        batch: RecordBatch,
         credit: &mut Credit<'_>,
     ) -> Result<()> {
-        let batch = source.to_batch()?;
-        let all = batch.get_array_memory_size();
-        let mut start = 0;
-        while start < batch.num_rows() {
-            let left = batch.num_rows() - start;
+        let batch = Source::conform(&self.plan.schema, batch)?;
+        let (all, rows) = (batch.get_array_memory_size(), batch.num_rows());
+        let (compact, mut start) = (is_compact(&batch, all), 0);
+        while compact && start < rows {
+            let left = rows - start;
             let passes = self.with_lane(lane, |lane| match lane.closed {
                 true => Err(()),
                 false => Ok(lane.passes(&self.shape, left)),
             });
             let count = match passes.unwrap_or(Err(())) {
                 Err(()) => return Ok(()),
-                Ok(None) => {
-                    let rows = Rows::Range { start, len: left };
-                    return self.append(lane, source, rows, credit).await;
-                }
+                Ok(None) => break,
                 Ok(Some(count)) => count,
             };
             let count = match self.shape.eager {
-                true => count.min((self.shape.batch_bytes * batch.num_rows() / all.max(1)).max(1)),
+                true => count.min((self.shape.batch_bytes * rows / all.max(1)).max(1)),
                 false => count,
             };
-            let bytes = (all * count).div_ceil(batch.num_rows());
+            let bytes = (all * count).div_ceil(rows);
             if !self.try_extend(credit, bytes) {
-                let rows = Rows::Range { start, len: left };
-                return self.append(lane, source, rows, credit).await;
+                break;
             }
             let mut permit = self.ledger.empty();
             permit.move_from(&mut credit.permit, bytes);
-            let part = batch.slice(start, count);
+            let part = if count == rows { batch.clone() } else { batch.slice(start, count) };
             // Another producer may have staged rows meanwhile: they go first.
             let pushed = self.with_lane(lane, |lane| match lane.passes(&self.shape, count) {
                 Some(still) if still == count => {
@@ -239,7 +231,11 @@ impl Exchange {
                 start += count;
             }
         }
-        Ok(())
+        if start == rows {
+            return Ok(());
+        }
+        let source = Source::try_new(&self.plan.schema, &batch)?;
+        self.append(lane, &source, Rows::Range { start, len: rows - start }, credit).await
     }
 
     /// What may be held although the pool refuses: the rows of a block, which may be small.
@@ -328,10 +324,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// Whether the buffers of `batch` hold little beside its rows, so that queueing it pins no other
-/// rows' memory.
-fn is_compact(batch: &RecordBatch) -> bool {
-    let held = batch.get_array_memory_size();
+/// Whether the `held` bytes of the buffers of `batch` are little beside its rows, so that queueing it pins
+/// no other rows' memory.
+fn is_compact(batch: &RecordBatch, held: usize) -> bool {
     held <= 4096 + 2 * crate::block::logical_bytes(batch, 0, batch.num_rows())
 }
 

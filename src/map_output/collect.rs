@@ -173,7 +173,7 @@ impl Collector {
     async fn deliver(&mut self, router: &mut Router, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
         self.shared.metrics.input_rows.add(rows);
-        let batch = Source::try_new(&self.shared.schema, batch)?.to_batch()?;
+        let batch = Source::conform(&self.shared.schema, batch.clone())?;
         let bytes = logical_bytes(&batch, 0, rows);
         let parts = bytes.div_ceil(GROUP_BYTES).clamp(1, rows);
         let step = rows.div_ceil(parts);

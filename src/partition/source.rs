@@ -102,14 +102,18 @@ impl Source {
         Ok(Self { schema: SchemaRef::clone(schema), columns, rows: batch.num_rows() })
     }
 
-    /// All rows as a batch of the plan's schema, without a copy.
+    /// `batch` with the plan's schema, without a copy.
     ///
     /// # Errors
-    /// Nulls where the plan's schema has none.
-    pub(crate) fn to_batch(&self) -> Result<RecordBatch> {
-        let arrays = self.columns.iter().map(|column| ArrayRef::clone(&column.array)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
-        Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options)?)
+    /// As [`try_new`](Self::try_new).
+    pub(crate) fn conform(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch> {
+        if schema == batch.schema_ref() {
+            return Ok(batch);
+        }
+        let Self { schema, columns, rows } = Self::try_new(schema, &batch)?;
+        let arrays = columns.into_iter().map(|column| column.array).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
     /// Reads column `index` once in order where its rows have a fixed width: gathers that follow
