@@ -124,8 +124,12 @@ pub(crate) struct Input {
 
 impl Input {
     fn new(batches: Vec<RecordBatch>, key: &'static str, shape: &Shape) -> Self {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        // Every input has a few batches.
+        let most_rows = (rows / shape.inputs / 2).clamp(1, BATCH_ROWS);
         let mut partitions = vec![Vec::new(); shape.inputs];
-        for (index, batch) in batches.into_iter().enumerate() {
+        let cut = batches.iter().flat_map(|batch| batches_of(batch, most_rows, 0));
+        for (index, batch) in cut.enumerate() {
             partitions[index % shape.inputs].push(batch);
         }
         let sorted = shape.scheme == Scheme::PreserveOrder;
