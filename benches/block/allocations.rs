@@ -1,4 +1,5 @@
-//! Bytes that blocks and the Arrow IPC stream allocate to write and to read all partitions, per byte of Arrow rows.
+//! Bytes that blocks and their peers allocate to write and to read all partitions, and those held when all rows were
+//! taken, per byte of Arrow rows.
 //!
 //! A bench of its own, since counting slows every allocation down.
 //!
@@ -12,16 +13,14 @@
 )]
 
 use std::alloc::System;
-use std::sync::Arc;
 
-use datafusion_ifile::block::{BlockDecoder, DecodeLimits};
-use datafusion_ifile::{BlockPartitioner, Codec};
+use datafusion_ifile::Codec;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
-use shared::{
-    BLOCK_ROWS, block_read, block_write, input, ipc_compression, ipc_read, ipc_write, partition_ids,
-};
+use peers::Peer;
+use shared::{Case, Ours, input};
 
+mod peers;
 mod shared;
 
 #[global_allocator]
@@ -40,31 +39,28 @@ fn main() {
     for table in ["store_sales", "strings", "entropy", "nested"] {
         let input = input(table, rows);
         for partitions in [8, 200, 1009] {
-            let ids = partition_ids(&input, partitions);
-            let schema = || Arc::clone(&input.schema);
-            let compression = ipc_compression(Codec::Lz4);
-            let (ipc_write, streams) =
-                allocated(|| ipc_write(&input, &ids, partitions, compression));
-            let (ipc_read, rows) = allocated(|| ipc_read(&streams));
-            assert_eq!(rows, input.rows);
-            let mut partitioner =
-                BlockPartitioner::try_new(schema(), partitions, Codec::Lz4, BLOCK_ROWS)
-                    .expect("partitioner");
-            let (write, (held, blocks)) =
-                allocated(|| block_write(&input, &ids, partitions, &mut partitioner));
-            let mut decoder =
-                BlockDecoder::try_new(schema(), DecodeLimits::default()).expect("decoder");
-            let (read, _) = allocated(|| block_read(&blocks, &mut decoder));
+            let case = Case::new(&input, partitions, Codec::Lz4);
             let per_byte = |bytes: f64| bytes / input.bytes as f64;
-            println!(
-                "{}",
-                serde_json::json!({
-                    "bench": "block_allocations", "table": table, "partitions": partitions,
-                    "write": per_byte(write), "ipc_write": per_byte(ipc_write),
-                    "read": per_byte(read), "ipc_read": per_byte(ipc_read),
-                    "held": per_byte(held as f64),
-                })
-            );
+            let mut figures = serde_json::json!({
+                "bench": "block_allocations", "table": table, "partitions": partitions,
+            });
+            for peer in Peer::ALL {
+                let (write, (held, streams)) = allocated(|| peer.write(&case));
+                let (read, rows) = allocated(|| peer.read(&streams));
+                assert_eq!(rows, input.rows);
+                let name = peer.name();
+                figures[format!("{name}_write")] = per_byte(write).into();
+                figures[format!("{name}_read")] = per_byte(read).into();
+                figures[format!("{name}_held")] = per_byte(held as f64).into();
+            }
+            let mut ours = Ours::new(&case);
+            let (write, (held, blocks)) = allocated(|| ours.write(&case));
+            let (read, rows) = allocated(|| ours.read(&blocks));
+            assert_eq!(rows, input.rows);
+            figures["write"] = per_byte(write).into();
+            figures["read"] = per_byte(read).into();
+            figures["held"] = per_byte(held as f64).into();
+            println!("{figures}");
         }
     }
 }

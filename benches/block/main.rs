@@ -1,8 +1,8 @@
-//! Rows to compressed bytes of each partition, and back: blocks against `interleave` and the Arrow IPC stream.
+//! Rows to compressed bytes of each partition, and back: blocks against what Ballista and Comet do, see [`Peer`].
 //!
-//! Both sides get the same batches and partition ids, run in turn in one process on one thread, and are measured in CPU
-//! time of that thread; figures are medians. The peers' way: keep all batches, `interleave` 8,192 rows of a partition at
-//! a time, write them as one IPC stream per partition. Ours: `BlockPartitioner`, with blocks of up to 8,192 rows.
+//! All sides get the same batches and partition ids, run in turn in one process on one thread, and are measured in CPU
+//! time of that thread; figures are medians. Batches and blocks have up to 8,192 rows. Ratios are against
+//! `interleave` and the Arrow IPC stream.
 //!
 //! `cargo bench --bench block -- [--quick] [--rows N] [--table store_sales|strings|entropy|nested]`
 
@@ -16,19 +16,44 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
-use datafusion_ifile::block::{BlockDecoder, BlockEncoder, DecodeLimits};
-use datafusion_ifile::{BlockPartitioner, Codec};
+use clap::Parser;
+use datafusion_ifile::Codec;
+use datafusion_ifile::block::BlockEncoder;
 
 use clock::timed;
-use shared::{
-    BLOCK_ROWS, Input, block_read, block_write, input, ipc_compression, ipc_read, ipc_write,
-    partition_ids,
-};
+use peers::Peer;
+use shared::{Case, Input, Ours, input};
 
 mod clock;
+mod peers;
 mod shared;
+
+/// Spills that one reading of the clock is for.
+const SPILLS: usize = 10;
+
+#[derive(Parser)]
+struct Args {
+    /// One small iteration.
+    #[arg(long, alias = "test")]
+    quick: bool,
+    #[arg(long)]
+    rows: Option<usize>,
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    #[arg(long, value_delimiter = ',', default_value = "store_sales,strings,entropy,nested")]
+    table: Vec<String>,
+    /// Codecs by their names.
+    #[arg(long, value_delimiter = ',', default_value = "lz4,zstd,none")]
+    codec: Vec<String>,
+    #[arg(long, value_delimiter = ',', default_value = "8,200,1009")]
+    partitions: Vec<usize>,
+    /// For a profiler: nothing but our side.
+    #[arg(long)]
+    ours: bool,
+    /// Passed by cargo.
+    #[arg(long)]
+    bench: bool,
+}
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -37,138 +62,134 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Medians of one table, codec and number of partitions.
 #[derive(Default)]
-struct Series(BTreeMap<&'static str, Vec<f64>>);
+struct Series(BTreeMap<String, Vec<f64>>);
 
 impl Series {
-    fn add(&mut self, name: &'static str, value: f64) {
-        self.0.entry(name).or_default().push(value);
+    fn add(&mut self, name: impl Into<String>, value: f64) {
+        self.0.entry(name.into()).or_default().push(value);
     }
 
     fn get(&self, name: &str) -> f64 {
         self.0.get(name).map_or(f64::NAN, |values| median(values.clone()))
     }
+
+    fn ratio(&self, ours: &str, theirs: &str) -> f64 {
+        self.get(ours) / self.get(theirs)
+    }
 }
 
-fn run(input: &Input, codec: Codec, partitions: usize, rounds: usize) -> Series {
-    let ids = partition_ids(input, partitions);
-    // For a profiler: nothing but our side.
-    let only_ours = std::env::args().any(|arg| arg == "--ours");
-    let compression = ipc_compression(codec);
-    let schema = Arc::clone(&input.schema);
-    let mut partitioner =
-        BlockPartitioner::try_new(schema, partitions, codec, BLOCK_ROWS).expect("partitioner");
-    let mut decoder =
-        BlockDecoder::try_new(Arc::clone(&input.schema), DecodeLimits::default()).expect("decoder");
+fn run(case: &Case<'_>, args: &Args) -> Series {
+    let mut ours = Ours::new(case);
     let mut series = Series::default();
-    let gb = input.bytes as f64 / 1e9;
-    for _ in 0..rounds {
-        if !only_ours {
-            let (write, streams) = timed(|| ipc_write(input, &ids, partitions, compression));
-            let (read, rows) = timed(|| ipc_read(&streams));
-            assert_eq!(rows, input.rows);
-            series.add("ipc_write_s_per_gb", write / gb);
-            series.add("ipc_read_s_per_gb", read / gb);
-            series.add("ipc_bytes", streams.iter().map(Vec::len).sum::<usize>() as f64);
+    let gb = case.input.bytes as f64 / 1e9;
+    for _ in 0..args.rounds {
+        if !args.ours {
+            for peer in Peer::ALL {
+                let (write, (held, streams)) = timed(|| peer.write(case));
+                let (read, rows) = timed(|| peer.read(&streams));
+                assert_eq!(rows, case.input.rows);
+                let name = peer.name();
+                series.add(format!("{name}_write_s_per_gb"), write / gb);
+                series.add(format!("{name}_read_s_per_gb"), read / gb);
+                series.add(format!("{name}_held_ratio"), held as f64 / gb / 1e9);
+                let bytes: usize = streams.iter().map(Vec::len).sum();
+                series.add(format!("{name}_bytes"), bytes as f64);
+            }
         }
-        let (write, (held, blocks)) =
-            timed(|| block_write(input, &ids, partitions, &mut partitioner));
+        let (write, (held, blocks)) = timed(|| ours.write(case));
         series.add("held_ratio", held as f64 / gb / 1e9);
-        let (read, rows) = timed(|| block_read(&blocks, &mut decoder));
-        assert_eq!(rows, input.rows);
+        let (read, rows) = timed(|| ours.read(&blocks));
+        assert_eq!(rows, case.input.rows);
         series.add("write_s_per_gb", write / gb);
         series.add("read_s_per_gb", read / gb);
         series.add("bytes", blocks.iter().map(|b| b.bytes.len()).sum::<usize>() as f64);
-        let copied: Vec<u8> = vec![1; 64 << 20];
-        let (copy, _) = timed(|| std::hint::black_box(copied.clone()));
-        series.add("memcpy_s_per_gb", copy / (64.0 * 1.048_576e-3));
     }
     series
 }
 
-/// One spill of 1,009 partitions with `rows` rows each: microseconds per partition, of the IPC stream and of blocks.
-fn spill(input: &Input, rows: usize, rounds: usize) {
+/// One spill of 1,009 partitions with `rows` rows each: microseconds per partition, of all sides.
+fn spill(input: &Input, rows: usize, rounds: usize) -> Series {
     let batch = arrow::compute::concat_batches(&input.schema, &input.batches).expect("concat");
     let partitions = 1009.min(batch.num_rows() / rows);
+    let spilled = || (0..partitions * SPILLS).map(|i| i % partitions * rows);
+    let microseconds = 1e6 / (partitions * SPILLS) as f64;
     let mut encoder =
         BlockEncoder::try_new(Arc::clone(&input.schema), Codec::Lz4).expect("encoder");
     let mut out = Vec::with_capacity(8 << 20);
-    let spills = 10;
-    let done = (partitions * spills) as f64;
     let mut series = Series::default();
     for _ in 0..rounds {
-        let (ipc, _) = timed(|| {
-            for p in (0..partitions * spills).map(|i| i % partitions) {
-                let options = IpcWriteOptions::default();
-                let options = options
-                    .try_with_compression(Some(CompressionType::LZ4_FRAME))
-                    .expect("options");
+        for peer in Peer::ALL {
+            let (seconds, ()) = timed(|| {
+                for start in spilled() {
+                    out.clear();
+                    peer.encode(&input.schema, Codec::Lz4, [batch.slice(start, rows)], &mut out);
+                }
+            });
+            series.add(format!("{}_us", peer.name()), seconds * microseconds);
+        }
+        let (seconds, ()) = timed(|| {
+            for start in spilled() {
                 out.clear();
-                let mut writer =
-                    StreamWriter::try_new_with_options(&mut out, &input.schema, options)
-                        .expect("writer");
-                writer.write(&batch.slice(p * rows, rows)).expect("write");
-                writer.finish().expect("finish");
+                encoder.encode(&batch, start, rows, &mut out).expect("encode");
             }
         });
-        series.add("ipc", ipc / done * 1e6);
-        let (blocks, _) = timed(|| {
-            for p in (0..partitions * spills).map(|i| i % partitions) {
-                out.clear();
-                encoder.encode(&batch, p * rows, rows, &mut out).expect("encode");
-            }
-        });
-        series.add("blocks", blocks / done * 1e6);
+        series.add("block_us", seconds * microseconds);
     }
-    let (ipc, blocks) = (series.get("ipc"), series.get("blocks"));
+    series
+}
+
+fn report_spill(rows: usize, series: &Series) {
     println!(
-        "{{\"bench\":\"spill\",\"rows\":{rows},\"ratio\":{:.3},\"ipc_us\":{ipc:.2},\"block_us\":{blocks:.2}}}",
-        blocks / ipc
+        "{{\"bench\":\"spill\",\"rows\":{rows},\"ratio\":{:.3},\"comet_ratio\":{:.3},{}}}",
+        series.ratio("block_us", "ipc_us"),
+        series.ratio("block_us", "comet_us"),
+        figures(series)
     );
 }
 
-fn report(table: &str, codec: Codec, partitions: usize, series: &Series) {
-    let codec = codec.name();
-    let ratio = |ours: &str, theirs: &str| series.get(ours) / series.get(theirs);
+fn figures(series: &Series) -> String {
     let figures = series.0.keys().map(|name| format!("\"{name}\":{:.3}", series.get(name)));
-    println!(
-        "{{\"bench\":\"block\",\"table\":\"{table}\",\"codec\":\"{codec}\",\"partitions\":{partitions},\
-         \"write_ratio\":{:.3},\"read_ratio\":{:.3},\"bytes_ratio\":{:.3},{}}}",
-        ratio("write_s_per_gb", "ipc_write_s_per_gb"),
-        ratio("read_s_per_gb", "ipc_read_s_per_gb"),
-        ratio("bytes", "ipc_bytes"),
-        figures.collect::<Vec<_>>().join(",")
-    );
+    figures.collect::<Vec<_>>().join(",")
+}
+
+fn report(table: &str, case: &Case<'_>, series: &Series) {
+    let Case { codec, partitions, .. } = case;
+    let place =
+        format!("\"table\":\"{table}\",\"codec\":\"{}\",\"partitions\":{partitions}", codec.name());
+    let ratios = [("", "ipc"), ("comet_", "comet")].map(|(name, peer)| {
+        format!(
+            "\"{name}write_ratio\":{:.3},\"{name}read_ratio\":{:.3},\"{name}bytes_ratio\":{:.3}",
+            series.ratio("write_s_per_gb", &format!("{peer}_write_s_per_gb")),
+            series.ratio("read_s_per_gb", &format!("{peer}_read_s_per_gb")),
+            series.ratio("bytes", &format!("{peer}_bytes"))
+        )
+    });
+    println!("{{\"bench\":\"block\",{place},{},{}}}", ratios.join(","), figures(series));
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let value = |name: &str| {
-        let at = args.iter().position(|arg| arg == name)?;
-        args.get(at + 1).cloned()
-    };
-    let quick = args.iter().any(|arg| arg == "--quick" || arg == "--test");
-    let rows = value("--rows")
-        .map_or(if quick { 50_000 } else { 2_880_404 }, |n| n.parse().expect("rows"));
-    let rounds =
-        if quick { 1 } else { value("--rounds").map_or(3, |n| n.parse().expect("rounds")) };
-    let only = value("--table");
-    let parts = value("--partitions").map(|n| vec![n.parse().expect("partitions")]);
-    for table in ["store_sales", "strings", "entropy", "nested"] {
-        if only.as_ref().is_some_and(|only| only != table) {
-            continue;
-        }
+    let mut args = Args::parse();
+    if args.quick {
+        args.rounds = 1;
+    }
+    let rows = args.rows.unwrap_or(if args.quick { 50_000 } else { 2_880_404 });
+    for table in &args.table {
         let input = input(table, rows);
-        if table == "store_sales" && !args.iter().any(|arg| arg == "--ours") {
+        if table == "store_sales" && !args.ours {
             for rows in [1, 10, 100] {
-                spill(&input, rows, if quick { 1 } else { rounds.max(5) });
+                report_spill(
+                    rows,
+                    &spill(&input, rows, if args.quick { 1 } else { args.rounds.max(5) }),
+                );
             }
         }
         for codec in [Codec::Lz4, Codec::Zstd { level: 1 }, Codec::None] {
-            if value("--codec").is_some_and(|only| only != codec.name()) {
+            if !args.codec.iter().any(|name| name == codec.name()) {
                 continue;
             }
-            for &partitions in parts.as_deref().unwrap_or(&[8, 200, 1009]) {
-                report(table, codec, partitions, &run(&input, codec, partitions, rounds));
+            for &partitions in &args.partitions {
+                let case = Case::new(&input, partitions, codec);
+                report(table, &case, &run(&case, &args));
             }
         }
     }

@@ -1,19 +1,14 @@
-//! The tables, and the two ways from rows to bytes of each partition and back.
+//! The tables, and this crate's way from rows to bytes of each partition and back.
 
 use std::cell::Cell;
-use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
 };
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::interleave_record_batch;
 use arrow::datatypes::{DataType, Field, SchemaRef};
-use arrow::ipc::CompressionType;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
-use datafusion_ifile::block::BlockDecoder;
+use datafusion_ifile::block::{BlockDecoder, DecodeLimits};
 use datafusion_ifile::{BlockPartitioner, Codec};
 
 #[path = "../common/tables.rs"]
@@ -98,102 +93,84 @@ fn nested_columns(start: u64, len: usize) -> Vec<(&'static str, ArrayRef)> {
     vec![("id", Arc::new(ids)), ("items", Arc::new(list))]
 }
 
-/// Partition of every row, as a hash would give it.
-pub(crate) fn partition_ids(input: &Input, partitions: usize) -> Vec<Vec<u32>> {
-    let mut row = 0u64;
-    let ids = input.batches.iter().map(|batch| {
-        (0..batch.num_rows())
-            .map(|_| {
-                row += 1;
-                (mix(row) % partitions as u64) as u32
-            })
-            .collect()
-    });
-    ids.collect()
+/// Rows, the partition that each of them goes to, and the codec.
+pub(crate) struct Case<'a> {
+    pub(crate) input: &'a Input,
+    pub(crate) ids: Vec<Vec<u32>>,
+    pub(crate) partitions: usize,
+    pub(crate) codec: Codec,
 }
 
-/// The IPC compression that stands against `codec`.
-pub(crate) fn ipc_compression(codec: Codec) -> Option<CompressionType> {
-    match codec {
-        Codec::Lz4 => Some(CompressionType::LZ4_FRAME),
-        Codec::Zstd { .. } => Some(CompressionType::ZSTD),
-        _ => None,
+impl<'a> Case<'a> {
+    /// Partitions as a hash would give them.
+    pub(crate) fn new(input: &'a Input, partitions: usize, codec: Codec) -> Self {
+        let mut row = 0u64;
+        let ids = input.batches.iter().map(|batch| {
+            (0..batch.num_rows())
+                .map(|_| {
+                    row += 1;
+                    (mix(row) % partitions as u64) as u32
+                })
+                .collect()
+        });
+        Self { input, ids: ids.collect(), partitions, codec }
     }
 }
 
-pub(crate) fn ipc_write(
-    input: &Input,
-    ids: &[Vec<u32>],
-    partitions: usize,
-    compression: Option<CompressionType>,
-) -> Vec<Vec<u8>> {
-    let mut rows: Vec<Vec<(usize, usize)>> = vec![Vec::new(); partitions];
-    for (b, ids) in ids.iter().enumerate() {
-        for (r, id) in ids.iter().enumerate() {
-            rows[*id as usize].push((b, r));
-        }
-    }
-    let batches: Vec<&RecordBatch> = input.batches.iter().collect();
-    let write = |rows: Vec<(usize, usize)>| {
-        let options =
-            IpcWriteOptions::default().try_with_compression(compression).expect("options");
-        let mut writer =
-            StreamWriter::try_new_with_options(Vec::new(), &input.schema, options).expect("writer");
-        for rows in rows.chunks(BLOCK_ROWS) {
-            let batch = interleave_record_batch(&batches, rows).expect("interleave");
-            writer.write(&batch).expect("write");
-        }
-        writer.into_inner().expect("finish")
-    };
-    rows.into_iter().map(write).collect()
-}
-
-pub(crate) fn ipc_read(streams: &[Vec<u8>]) -> usize {
-    let rows = |bytes: &Vec<u8>| -> usize {
-        let reader = StreamReader::try_new(Cursor::new(bytes), None).expect("reader");
-        reader.map(|batch| batch.expect("batch").num_rows()).sum()
-    };
-    streams.iter().map(rows).sum()
-}
-
+/// Blocks of one partition.
+#[derive(Default)]
 pub(crate) struct Blocks {
     pub(crate) bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-/// Blocks of all partitions, and the bytes held when all rows were taken: staged ones and blocks.
-pub(crate) fn block_write(
-    input: &Input,
-    ids: &[Vec<u32>],
-    partitions: usize,
-    partitioner: &mut BlockPartitioner,
-) -> (usize, Vec<Blocks>) {
-    let mut blocks: Vec<_> =
-        (0..partitions).map(|_| Blocks { bytes: Vec::new(), ends: Vec::new() }).collect();
-    let stored = Cell::new(0);
-    let mut keep = |partition: usize, bytes: &[u8], _| {
-        let blocks = &mut blocks[partition];
-        blocks.bytes.extend_from_slice(bytes);
-        blocks.ends.push(blocks.bytes.len());
-        stored.set(stored.get() + bytes.len());
-        Ok(())
-    };
-    for (batch, ids) in input.batches.iter().zip(ids) {
-        partitioner.push(batch, ids, &mut keep).expect("push");
+impl Blocks {
+    fn push(&mut self, block: &[u8]) {
+        self.bytes.extend_from_slice(block);
+        self.ends.push(self.bytes.len());
     }
-    let held = partitioner.held_bytes() + stored.get();
-    partitioner.finish(&mut keep).expect("finish");
-    (held, blocks)
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[*start..*end])
+    }
 }
 
-pub(crate) fn block_read(blocks: &[Blocks], decoder: &mut BlockDecoder) -> usize {
-    let mut rows = 0;
-    for blocks in blocks {
-        let mut start = 0;
-        for end in &blocks.ends {
-            rows += decoder.decode(&blocks.bytes[start..*end]).expect("decode").num_rows();
-            start = *end;
-        }
+/// This crate's side.
+pub(crate) struct Ours {
+    partitioner: BlockPartitioner,
+    decoder: BlockDecoder,
+}
+
+impl Ours {
+    pub(crate) fn new(case: &Case<'_>) -> Self {
+        let schema = || Arc::clone(&case.input.schema);
+        let partitioner =
+            BlockPartitioner::try_new(schema(), case.partitions, case.codec, BLOCK_ROWS);
+        let decoder = BlockDecoder::try_new(schema(), DecodeLimits::default());
+        Self { partitioner: partitioner.expect("partitioner"), decoder: decoder.expect("decoder") }
     }
-    rows
+
+    /// Bytes held when all rows were taken, staged ones and blocks, and then the blocks of every partition.
+    pub(crate) fn write(&mut self, case: &Case<'_>) -> (usize, Vec<Blocks>) {
+        let mut blocks: Vec<_> = (0..case.partitions).map(|_| Blocks::default()).collect();
+        let stored = Cell::new(0);
+        let mut keep = |partition: usize, bytes: &[u8], _| {
+            blocks[partition].push(bytes);
+            stored.set(stored.get() + bytes.len());
+            Ok(())
+        };
+        for (batch, ids) in case.input.batches.iter().zip(&case.ids) {
+            self.partitioner.push(batch, ids, &mut keep).expect("push");
+        }
+        let held = self.partitioner.held_bytes() + stored.get();
+        self.partitioner.finish(&mut keep).expect("finish");
+        (held, blocks)
+    }
+
+    /// Reads all partitions and returns their rows.
+    pub(crate) fn read(&mut self, partitions: &[Blocks]) -> usize {
+        let mut rows = |block| self.decoder.decode(block).expect("decode").num_rows();
+        partitions.iter().flat_map(Blocks::iter).map(&mut rows).sum()
+    }
 }
