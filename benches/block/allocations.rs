@@ -54,7 +54,7 @@ fn main() {
                 figures[format!("{name}_held")] = per_byte(held as f64).into();
             }
             let mut ours = Ours::new(&case);
-            let (write, (held, blocks)) = allocated(|| ours.write(&case));
+            let (write, (held, blocks)) = allocated(|| ours.write(&case, Vec::new(), |_, _| ()));
             let (read, rows) = allocated(|| ours.read(&blocks));
             assert_eq!(rows, input.rows);
             figures["write"] = per_byte(write).into();

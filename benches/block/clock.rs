@@ -23,3 +23,17 @@ pub(crate) fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
     let result = work();
     (cpu_seconds() - start, result)
 }
+
+/// CPU time between one reading and the next.
+pub(crate) struct Laps(f64);
+
+impl Laps {
+    pub(crate) fn start() -> Self {
+        Self(cpu_seconds())
+    }
+
+    pub(crate) fn lap(&mut self) -> f64 {
+        let now = cpu_seconds();
+        now - std::mem::replace(&mut self.0, now)
+    }
+}

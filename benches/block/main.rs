@@ -2,7 +2,7 @@
 //!
 //! All sides get the same batches and partition ids, run in turn in one process on one thread, and are measured in CPU
 //! time of that thread; figures are medians. Batches and blocks have up to 8,192 rows. Ratios are against
-//! `interleave` and the Arrow IPC stream.
+//! `interleave` and the Arrow IPC stream; ours is also taken apart, see [`phases`].
 //!
 //! `cargo bench --bench block -- [--quick] [--rows N] [--table store_sales|strings|entropy|nested]`
 
@@ -22,14 +22,18 @@ use datafusion_ifile::block::BlockEncoder;
 
 use clock::timed;
 use peers::Peer;
+use phases::Phase;
 use shared::{Case, Input, Ours, input};
 
 mod clock;
 mod peers;
+mod phases;
 mod shared;
 
 /// Spills that one reading of the clock is for.
 const SPILLS: usize = 10;
+/// Memory to copy from, more than caches hold.
+const MEMORY: usize = 256 << 20;
 
 #[derive(Parser)]
 struct Args {
@@ -78,9 +82,17 @@ impl Series {
     }
 }
 
-fn run(case: &Case<'_>, args: &Args) -> Series {
+/// What the rounds of one case came to.
+struct Outcome {
+    series: Series,
+    /// By round.
+    phases: Vec<Vec<Phase>>,
+}
+
+fn run(case: &Case<'_>, args: &Args, memory: &[u8]) -> Outcome {
     let mut ours = Ours::new(case);
     let mut series = Series::default();
+    let mut phases = Vec::new();
     let gb = case.input.bytes as f64 / 1e9;
     for _ in 0..args.rounds {
         if !args.ours {
@@ -96,15 +108,18 @@ fn run(case: &Case<'_>, args: &Args) -> Series {
                 series.add(format!("{name}_bytes"), bytes as f64);
             }
         }
-        let (write, (held, blocks)) = timed(|| ours.write(case));
+        let (write, (held, blocks)) = timed(|| ours.write(case, Vec::new(), |_, _| ()));
         series.add("held_ratio", held as f64 / gb / 1e9);
         let (read, rows) = timed(|| ours.read(&blocks));
         assert_eq!(rows, case.input.rows);
         series.add("write_s_per_gb", write / gb);
         series.add("read_s_per_gb", read / gb);
         series.add("bytes", blocks.iter().map(|b| b.bytes.len()).sum::<usize>() as f64);
+        if !args.ours {
+            phases.push(phases::measure(case, &mut ours, blocks, memory));
+        }
     }
-    series
+    Outcome { series, phases }
 }
 
 /// One spill of 1,009 partitions with `rows` rows each: microseconds per partition, of all sides.
@@ -152,8 +167,8 @@ fn figures(series: &Series) -> String {
     figures.collect::<Vec<_>>().join(",")
 }
 
-fn report(table: &str, case: &Case<'_>, series: &Series) {
-    let Case { codec, partitions, .. } = case;
+fn report(table: &str, case: &Case<'_>, outcome: &Outcome) {
+    let (codec, partitions, series) = (case.codec, case.partitions, &outcome.series);
     let place =
         format!("\"table\":\"{table}\",\"codec\":\"{}\",\"partitions\":{partitions}", codec.name());
     let ratios = [("", "ipc"), ("comet_", "comet")].map(|(name, peer)| {
@@ -165,6 +180,36 @@ fn report(table: &str, case: &Case<'_>, series: &Series) {
         )
     });
     println!("{{\"bench\":\"block\",{place},{},{}}}", ratios.join(","), figures(series));
+    report_phases(&place, outcome, case.input.bytes as f64 / 1e9);
+}
+
+/// Prints the phases, and those of the write and of the read that lose most time against `memcpy`.
+fn report_phases(place: &str, outcome: &Outcome, gb: f64) {
+    let Some(first) = outcome.phases.first() else { return };
+    let over_rounds = |at: usize, value: fn(&Phase) -> f64| {
+        median(outcome.phases.iter().map(|round| value(&round[at])).collect())
+    };
+    let (mut next_write, mut next_read) = (("", f64::MIN), ("", f64::MIN));
+    let phases = first.iter().enumerate().map(|(at, Phase { name, moved, .. })| {
+        let seconds = over_rounds(at, |phase| phase.seconds);
+        let copy = over_rounds(at, |phase| phase.copy_seconds);
+        let next = if name.starts_with("write") { &mut next_write } else { &mut next_read };
+        if seconds - copy > next.1 {
+            *next = (name, seconds - copy);
+        }
+        let moved = *moved as f64 / 1e9;
+        format!(
+            "\"{name}\":{{\"s_per_gb\":{:.3},\"moved_gb_per_s\":{:.2},\"memcpy_gb_per_s\":{:.2}}}",
+            seconds / gb,
+            moved / seconds,
+            moved / copy
+        )
+    });
+    let phases = phases.collect::<Vec<_>>().join(",");
+    println!(
+        "{{\"bench\":\"block_phases\",{place},\"next\":[\"{}\",\"{}\"],{phases}}}",
+        next_write.0, next_read.0
+    );
 }
 
 fn main() {
@@ -183,13 +228,14 @@ fn main() {
                 );
             }
         }
+        let memory = vec![1; MEMORY.min(input.bytes)];
         for codec in [Codec::Lz4, Codec::Zstd { level: 1 }, Codec::None] {
             if !args.codec.iter().any(|name| name == codec.name()) {
                 continue;
             }
             for &partitions in &args.partitions {
                 let case = Case::new(&input, partitions, codec);
-                report(table, &case, &run(&case, &args));
+                report(table, &case, &run(&case, &args, &memory));
             }
         }
     }

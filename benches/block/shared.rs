@@ -25,7 +25,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    fn new(batches: Vec<RecordBatch>) -> Self {
+    pub(crate) fn new(batches: Vec<RecordBatch>) -> Self {
         let schema = batches[0].schema();
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let bytes = batches
@@ -125,6 +125,11 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
     fn push(&mut self, block: &[u8]) {
         self.bytes.extend_from_slice(block);
         self.ends.push(self.bytes.len());
@@ -151,9 +156,16 @@ impl Ours {
         Self { partitioner: partitioner.expect("partitioner"), decoder: decoder.expect("decoder") }
     }
 
-    /// Bytes held when all rows were taken, staged ones and blocks, and then the blocks of every partition.
-    pub(crate) fn write(&mut self, case: &Case<'_>) -> (usize, Vec<Blocks>) {
-        let mut blocks: Vec<_> = (0..case.partitions).map(|_| Blocks::default()).collect();
+    /// Bytes held when all rows were taken, staged ones and blocks, and then the blocks of every partition, which go to
+    /// the room of `blocks`. `taken` gets the rows of each batch and the bytes of all blocks so far.
+    pub(crate) fn write(
+        &mut self,
+        case: &Case<'_>,
+        mut blocks: Vec<Blocks>,
+        mut taken: impl FnMut(usize, usize),
+    ) -> (usize, Vec<Blocks>) {
+        blocks.iter_mut().for_each(Blocks::clear);
+        blocks.resize_with(case.partitions, Blocks::default);
         let stored = Cell::new(0);
         let mut keep = |partition: usize, bytes: &[u8], _| {
             blocks[partition].push(bytes);
@@ -162,6 +174,7 @@ impl Ours {
         };
         for (batch, ids) in case.input.batches.iter().zip(&case.ids) {
             self.partitioner.push(batch, ids, &mut keep).expect("push");
+            taken(batch.num_rows(), stored.get());
         }
         let held = self.partitioner.held_bytes() + stored.get();
         self.partitioner.finish(&mut keep).expect("finish");
