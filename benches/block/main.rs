@@ -1,7 +1,7 @@
 //! Rows to compressed bytes of each partition, and back: blocks against what Ballista and Comet do, see [`Peer`].
 //!
 //! All sides get the same batches and partition ids, run in turn in one process on one thread, and are measured in CPU
-//! time of that thread; figures are medians. Batches and blocks have up to 8,192 rows. Ratios are against
+//! time of that thread; figures are medians. Batches and blocks have up to 8,192 rows. Ratios and bars are against
 //! `interleave` and the Arrow IPC stream; ours is also taken apart, see [`phases`].
 //!
 //! `cargo bench --bench block -- [--quick] [--rows N] [--table store_sales|strings|entropy|nested]`
@@ -24,11 +24,14 @@ use clock::timed;
 use peers::Peer;
 use phases::Phase;
 use shared::{Case, Input, Ours, input};
+use support::Bar;
 
 mod clock;
 mod peers;
 mod phases;
 mod shared;
+#[path = "../support/mod.rs"]
+mod support;
 
 /// Spills that one reading of the clock is for.
 const SPILLS: usize = 10;
@@ -37,7 +40,7 @@ const MEMORY: usize = 256 << 20;
 
 #[derive(Parser)]
 struct Args {
-    /// One small iteration.
+    /// One small iteration that judges nothing.
     #[arg(long, alias = "test")]
     quick: bool,
     #[arg(long)]
@@ -84,6 +87,8 @@ impl Series {
 
 /// What the rounds of one case came to.
 struct Outcome {
+    codec: Codec,
+    partitions: usize,
     series: Series,
     /// By round.
     phases: Vec<Vec<Phase>>,
@@ -119,7 +124,7 @@ fn run(case: &Case<'_>, args: &Args, memory: &[u8]) -> Outcome {
             phases.push(phases::measure(case, &mut ours, blocks, memory));
         }
     }
-    Outcome { series, phases }
+    Outcome { codec: case.codec, partitions: case.partitions, series, phases }
 }
 
 /// One spill of 1,009 partitions with `rows` rows each: microseconds per partition, of all sides.
@@ -167,8 +172,8 @@ fn figures(series: &Series) -> String {
     figures.collect::<Vec<_>>().join(",")
 }
 
-fn report(table: &str, case: &Case<'_>, outcome: &Outcome) {
-    let (codec, partitions, series) = (case.codec, case.partitions, &outcome.series);
+fn report(table: &str, outcome: &Outcome, gb: f64) {
+    let Outcome { codec, partitions, series, .. } = outcome;
     let place =
         format!("\"table\":\"{table}\",\"codec\":\"{}\",\"partitions\":{partitions}", codec.name());
     let ratios = [("", "ipc"), ("comet_", "comet")].map(|(name, peer)| {
@@ -180,7 +185,7 @@ fn report(table: &str, case: &Case<'_>, outcome: &Outcome) {
         )
     });
     println!("{{\"bench\":\"block\",{place},{},{}}}", ratios.join(","), figures(series));
-    report_phases(&place, outcome, case.input.bytes as f64 / 1e9);
+    report_phases(&place, outcome, gb);
 }
 
 /// Prints the phases, and those of the write and of the read that lose most time against `memcpy`.
@@ -212,31 +217,56 @@ fn report_phases(place: &str, outcome: &Outcome, gb: f64) {
     );
 }
 
+fn bars(table: &str, outcomes: &[Outcome]) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for Outcome { codec, partitions, series, .. } in outcomes {
+        let place = format!("{table}, {}, {partitions} partitions", codec.name());
+        if *codec != Codec::None {
+            let ratio = series.ratio("write_s_per_gb", "ipc_write_s_per_gb");
+            bars.push(Bar::at_most(format!("{place}: write CPU, of interleave + IPC"), ratio, 0.5));
+        }
+        let same = |other: &&Outcome| other.codec == Codec::None && other.partitions == *partitions;
+        if let Some(plain) = outcomes.iter().find(same) {
+            let ratio = series.get("bytes") / plain.series.get("ipc_bytes");
+            bars.push(Bar::at_most(format!("{place}: bytes, of plain IPC"), ratio, 1.0));
+        }
+    }
+    bars
+}
+
 fn main() {
     let mut args = Args::parse();
     if args.quick {
         args.rounds = 1;
     }
     let rows = args.rows.unwrap_or(if args.quick { 50_000 } else { 2_880_404 });
+    let mut judged = Vec::new();
     for table in &args.table {
         let input = input(table, rows);
         if table == "store_sales" && !args.ours {
-            for rows in [1, 10, 100] {
-                report_spill(
-                    rows,
-                    &spill(&input, rows, if args.quick { 1 } else { args.rounds.max(5) }),
-                );
+            for (rows, limit) in [(1, 0.045), (10, 0.17), (100, 0.35)] {
+                let series = spill(&input, rows, if args.quick { 1 } else { args.rounds.max(5) });
+                report_spill(rows, &series);
+                let name = format!("spill of 1,009 partitions, rows each: {rows}");
+                judged.push(Bar::at_most(name, series.ratio("block_us", "ipc_us"), limit));
             }
         }
         let memory = vec![1; MEMORY.min(input.bytes)];
+        let mut outcomes = Vec::new();
         for codec in [Codec::Lz4, Codec::Zstd { level: 1 }, Codec::None] {
             if !args.codec.iter().any(|name| name == codec.name()) {
                 continue;
             }
             for &partitions in &args.partitions {
-                let case = Case::new(&input, partitions, codec);
-                report(table, &case, &run(&case, &args, &memory));
+                let outcome = run(&Case::new(&input, partitions, codec), &args, &memory);
+                report(table, &outcome, input.bytes as f64 / 1e9);
+                outcomes.push(outcome);
             }
         }
+        judged.extend(bars(table, &outcomes));
     }
+    if args.quick || args.ours {
+        judged.clear();
+    }
+    support::report("block", &judged);
 }
