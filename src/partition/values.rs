@@ -75,7 +75,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
         let bytes = source.data.buffers()[1].as_slice();
         let Self { offsets: ends, values } = self;
         rows.for_each(|row| {
-            push_value(values, bytes, offsets[row].as_usize(), offsets[row + 1].as_usize());
+            push_value::<16>(values, bytes, offsets[row].as_usize(), offsets[row + 1].as_usize());
             ends.push(O::usize_as(values.len()));
         });
     }
@@ -94,12 +94,11 @@ impl<O: OffsetSizeTrait> Strings<O> {
     }
 }
 
-/// Appends `from[start..end]`, for which there is room. A short value is copied at a fixed length,
-/// which is cheaper than a call, and the excess cut off.
+/// Appends `from[start..end]`, for which there is room. A value of up to `SHORT` bytes is copied at that
+/// fixed length, which is cheaper than a call, and the excess cut off.
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "offsets come from a valid array")]
-fn push_value(values: &mut Vec<u8>, from: &[u8], start: usize, end: usize) {
-    const SHORT: usize = 16;
+fn push_value<const SHORT: usize>(values: &mut Vec<u8>, from: &[u8], start: usize, end: usize) {
     let (len, room) = (end - start, values.capacity() - values.len());
     match from[start..].first_chunk::<SHORT>() {
         Some(chunk) if len <= SHORT && room >= SHORT => {
@@ -197,7 +196,9 @@ impl Views {
             if view.0 != last.0 {
                 let (buffer, start) = view.location();
                 let offset = offset_u32(values.len());
-                values.extend_from_slice(&buffers[buffer][start..start + view.len() as usize]);
+                let end = start + view.len() as usize;
+                // Those that are not inline have more than 12 bytes, and seldom many more.
+                push_value::<32>(values, &buffers[buffer], start, end);
                 last = (view.0, view.at(offset));
             }
             last.1
