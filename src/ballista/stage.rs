@@ -20,6 +20,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use futures::StreamExt;
 
+use super::fault::retryable;
 use crate::codec::to_u64;
 use crate::config::IFileOptions;
 use crate::error::{IFileError, Place};
@@ -190,7 +191,7 @@ impl QueryStageExecutor for MapStage {
         _task_id: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        self.write(context).await
+        self.write(context).await.map_err(retryable)
     }
 
     /// One set per node, this one first: the scheduler counts them.
