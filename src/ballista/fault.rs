@@ -70,3 +70,30 @@ fn unsupported(lost: &LostOutput) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::reads::by_output;
+    use super::super::reads::tests::location;
+    use super::*;
+    use crate::error::Place;
+
+    fn io_error(code: i32) -> IFileError {
+        let (action, place) = ("open map output", Place::at(0));
+        IFileError::Io { action, place, source: io::Error::from_raw_os_error(code) }
+    }
+
+    #[test]
+    fn a_task_whose_executor_lacks_descriptors_is_tried_again() {
+        let blame = Blame::new(&by_output(&[location("a", Some(1), 0)], 0).unwrap());
+        let retried = blame.of(io_error(libc::EMFILE).into());
+        assert!(matches!(retried, DataFusionError::IoError(_)), "{retried}");
+        assert!(retried.to_string().contains("cannot open map output"), "{retried}");
+        let (place, cause) = (Place::at(0), io_error(libc::EIO).into());
+        let lost = LostOutput { map_id: 1, place, cause };
+        let failed = blame.of(IFileError::LostOutput(Box::new(lost)).into());
+        assert!(matches!(failed, DataFusionError::External(_)), "{failed}");
+        let usage = blame.of(IFileError::Usage("read on after the end").into());
+        assert!(matches!(usage, DataFusionError::External(_)), "{usage}");
+    }
+}

@@ -95,7 +95,7 @@ pub(super) fn by_output(locations: &[PartitionLocation], reader: usize) -> Resul
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ballista_core::serde::scheduler::{
         ExecutorMetadata, ExecutorOperatingSystemSpecification, ExecutorSpecification, PartitionId,
         PartitionStats,

@@ -87,7 +87,7 @@
 //! - **O2** A reader gives rows only of blocks whose checksum holds, and ends only after those of segment and index
 //!   agree; data and index of different attempts are reopened once, then an error.
 //! - **O3** Every fault of a map output is an [`IFileError::LostOutput`](crate::IFileError::LostOutput), which names map
-//!   task, partition and offset.
+//!   task, partition and offset. What the reading process lacks or does wrong is not.
 //! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id.
 
 mod blocks;
