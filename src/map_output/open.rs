@@ -20,10 +20,12 @@ pub(super) struct OpenOutput {
 }
 
 impl OpenOutput {
-    /// Opens an output. Files of different attempts are opened once more: a commit may have been under way.
+    /// Opens an output. Files of different attempts are opened once more: a commit may have been under way. Where a source
+    /// cannot be opened again, what was wrong at first says more.
     pub(super) fn open(source: &dyn SegmentSource, partitions: u32) -> Result<Self> {
         match Self::open_once(source, partitions) {
-            Err(IFileError::Corrupt(_)) => Self::open_once(source, partitions),
+            Err(first @ IFileError::Corrupt(_)) => Self::open_once(source, partitions)
+                .map_err(|second| if says_more(&second) { second } else { first }),
             other => other,
         }
     }
@@ -65,6 +67,10 @@ impl OpenOutput {
         let id = head.map(|head| head.attempt_id).or(trailer.map(|trailer| trailer.attempt_id));
         Ok(Self { source: open, index, attempt_id: id, trailer })
     }
+}
+
+fn says_more(second: &IFileError) -> bool {
+    matches!(second, IFileError::Corrupt(_)) || second.is_ours()
 }
 
 /// The trailer of a data file; `None` if only parts of the file are here.

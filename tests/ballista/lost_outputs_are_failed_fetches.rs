@@ -57,15 +57,18 @@ async fn a_missing_output() {
 async fn a_truncated_output() {
     failures(|executor| truncate(&executor.data(4), 100)).await;
     failures(|executor| truncate(&executor.data(4), 0)).await;
-    failures(|executor| truncate(&executor.index(4), 20)).await;
-    failures(|executor| truncate(&executor.index(4), 300)).await;
+    for len in [20, 300] {
+        let messages = failures(|executor| truncate(&executor.index(4), len)).await;
+        assert!(messages.iter().all(|message| message.contains("bytes of")), "{messages:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corrupt_output() {
     let messages = failures(|executor| flip(&executor.data(4), 60)).await;
     assert!(messages.iter().all(|message| message.contains("partition 0")), "{messages:?}");
-    failures(|executor| flip(&executor.index(4), 8 * 6 + 20)).await;
+    let messages = failures(|executor| flip(&executor.index(4), 8 * 6 + 20)).await;
+    assert!(messages.iter().all(|message| message.contains("expected checksum")), "{messages:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
