@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crc32fast::Hasher;
 
+use super::cancel::Cancel;
 use super::index::IndexLayout;
 use super::open::read_trailer;
 use super::source::{LocalOutput, SegmentSource};
@@ -372,8 +373,13 @@ impl Pending {
     }
 
     /// Puts the pair in place, or finds that an earlier attempt of this epoch or a later one did. All of the data but its
-    /// trailer is written.
-    pub(super) fn commit(self, trailer: &Trailer, index: &[u8]) -> Result<Committed> {
+    /// trailer is written. A cancelled attempt leaves what is there.
+    pub(super) fn commit(
+        self,
+        trailer: &Trailer,
+        index: &[u8],
+        cancel: &Cancel,
+    ) -> Result<Committed> {
         let store = &self.store;
         let failed = |path: &Path, error| io_error("commit map output", path, error);
         let mut file = &self.file;
@@ -396,6 +402,7 @@ impl Pending {
             return Ok(Committed { attempt_id: known.attempt_id, ours: false, data, index });
         }
         store.note(CommitStep::Locked);
+        cancel.check().map_err(|error| failed(&data, error))?;
         absent_is_fine(fs::remove_file(&index)).map_err(|error| failed(&index, error))?;
         store.note(CommitStep::OldIndexUnlinked);
         fs::rename(&self.data, &data).map_err(|error| failed(&data, error))?;

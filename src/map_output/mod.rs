@@ -78,7 +78,7 @@
 //!
 //! Under a lock of the output: both files are complete under temporary names; where a valid pair exists, the new one is
 //! discarded; else the old index is unlinked, the data renamed, the index renamed. Whatever is killed at whatever moment
-//! leaves a valid pair or none.
+//! leaves a valid pair or none. A task that was cancelled before the unlinking commits nothing.
 //!
 //! # Invariants
 //!
@@ -91,6 +91,7 @@
 //! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id.
 
 mod blocks;
+mod cancel;
 mod collect;
 mod commit;
 mod encoded;

@@ -13,6 +13,7 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
+use super::cancel::Cancel;
 use super::collect::{Collector, Shared};
 use super::commit::{Committed, OutputName, OutputStore};
 use super::encoded::Counted;
@@ -167,10 +168,12 @@ impl MapTask {
         let counted = futures::future::try_join_all(joined).await?;
         let metrics = self.metrics.clone();
         let ledger = Arc::clone(&shared.ledger);
+        let cancel = Cancel::default();
+        let _dropped_with_this = cancel.on_drop();
         let written = SpawnedTask::spawn_blocking(move || {
             let time = self.metrics.write_time.clone();
             let timer = time.timer();
-            let written = self.write(&shared, &counted);
+            let written = self.write(&shared, &counted, cancel);
             timer.done();
             written
         });
@@ -184,7 +187,7 @@ impl MapTask {
     }
 
     /// Writes and commits what was collected. Blocks the thread.
-    fn write(self, shared: &Shared, counted: &[Counted]) -> Result<WrittenOutput> {
+    fn write(self, shared: &Shared, counted: &[Counted], cancel: Cancel) -> Result<WrittenOutput> {
         let partitions = self.partitioning.partition_count();
         let attempt_id = fresh_attempt_id(self.name, self.attempt);
         let (disk, owner) = {
@@ -197,10 +200,11 @@ impl MapTask {
         let mut parked = std::mem::take(&mut *shared.parked.lock());
         parked.sort_unstable_by_key(|parked| parked.input);
         let pending = self.store.begin(self.name, attempt_id)?;
-        let mut writer = OutputWriter::new(pending, partitions)?;
+        let mut writer = OutputWriter::new(pending, partitions, cancel)?;
         let mut joiner = Joiner::try_new(&self, shared)?;
         let first_run = u32::try_from(readers.len()).unwrap_or(u32::MAX);
         for partition in 0..partitions {
+            writer.check(partition)?;
             if let Some(joiner) = &mut joiner {
                 joiner.join(partition, &mut readers, &parked, &mut writer)?;
                 continue;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result as DataFusionResult;
 
+use super::cancel::Cancel;
 use super::commit::{Committed, Pending};
 use super::index::{IndexLayout, OutputHead, encode_index};
 use super::segment::{StoredSegment, composed_crc, segment_crc};
@@ -20,6 +21,9 @@ const FILE_BUFFER: usize = 256 * 1024;
 
 /// Segments from here on are copied by the system, smaller ones through the file's buffer.
 const COPY_RANGE: u64 = 256 * 1024;
+
+/// Bytes that the system copies at once, however many there are: a task that is cancelled stops after them.
+const COPY_STEP: usize = 64 * 1024 * 1024;
 
 /// Two lengths before a record.
 const MAX_RECORD_HEAD: usize = 10;
@@ -93,6 +97,7 @@ pub(super) fn write_segment<W: Write>(
 /// The data file of an attempt: segments come in the order of their partitions.
 pub(super) struct OutputWriter {
     pending: Pending,
+    cancel: Cancel,
     sink: BufWriter<File>,
     scratch: WriteScratch,
     file: Arc<str>,
@@ -102,7 +107,7 @@ pub(super) struct OutputWriter {
 }
 
 impl OutputWriter {
-    pub(super) fn new(pending: Pending, partitions: usize) -> Result<Self> {
+    pub(super) fn new(pending: Pending, partitions: usize, cancel: Cancel) -> Result<Self> {
         let file: Arc<str> = pending.data_path().display().to_string().into();
         let handle = pending.file().try_clone().map_err(|source| IFileError::Io {
             action: "write map output",
@@ -111,6 +116,7 @@ impl OutputWriter {
         })?;
         Ok(Self {
             pending,
+            cancel,
             sink: BufWriter::with_capacity(FILE_BUFFER, handle),
             scratch: WriteScratch::new(SegmentOptions::new(Codec::None))?,
             file,
@@ -126,6 +132,17 @@ impl OutputWriter {
             partition: u32::try_from(partition).ok(),
             offset: self.offset,
         }
+    }
+
+    /// Asks whether to go on with `partition`.
+    ///
+    /// # Errors
+    /// Once the task is cancelled.
+    pub(super) fn check(&self, partition: usize) -> Result<()> {
+        self.cancel.check().map_err(|source| {
+            let place = self.place(partition);
+            IFileError::Io { action: "write map output", place, source }
+        })
     }
 
     fn push(&mut self, partition: usize, segment: StoredSegment) {
@@ -186,7 +203,8 @@ impl OutputWriter {
             self.sink.write_all(&self.copied).map_err(failed)?;
         } else {
             self.sink.flush().map_err(failed)?;
-            copy_range(from, segment.offset, self.sink.get_mut(), segment.stored, &mut self.copied)
+            let (to, len) = (self.sink.get_mut(), segment.stored);
+            copy_range(from, segment.offset, to, len, &mut self.copied, &self.cancel)
                 .map_err(failed)?;
         }
         self.push(partition, StoredSegment { offset: self.offset, ..*segment });
@@ -232,7 +250,7 @@ impl OutputWriter {
             map_id: head.map_id,
             attempt: head.attempt,
         };
-        let committed = self.pending.commit(&trailer, &index)?;
+        let committed = self.pending.commit(&trailer, &index, &self.cancel)?;
         Ok((committed, self.partitions))
     }
 }
@@ -244,14 +262,16 @@ fn copy_range(
     to: &mut File,
     mut left: u64,
     buffer: &mut Vec<u8>,
+    cancel: &Cancel,
 ) -> std::io::Result<()> {
     while left > 0 {
+        cancel.check()?;
         let copied = rustix::fs::copy_file_range(
             from.as_fd(),
             Some(&mut offset),
             to.as_fd(),
             None,
-            to_usize_limit(left),
+            to_usize_limit(left).min(COPY_STEP),
         );
         match copied {
             Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -261,6 +281,7 @@ fn copy_range(
         }
     }
     while left > 0 {
+        cancel.check()?;
         buffer.resize(to_usize_limit(left).min(FILE_BUFFER), 0);
         from.read_exact_at(buffer, offset)?;
         to.write_all(buffer)?;
