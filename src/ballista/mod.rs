@@ -26,7 +26,7 @@
 //!
 //! Outputs on this machine are read by position, others by byte ranges through the Flight service that every executor
 //! has: the index, then the ranges of the wanted partitions, in pieces. Pieces in flight are compressed, bounded and
-//! reserved. A transfer that breaks goes on behind the last byte that has arrived. Readers that must keep an order merge
+//! reserved, indexes reserved and of 256 MiB at most. A transfer that breaks goes on behind the last byte that has arrived. Readers that must keep an order merge
 //! the segments.
 //!
 //! | setting of the session | meaning |

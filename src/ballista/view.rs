@@ -18,6 +18,9 @@ const HEAD_BYTES: usize = PARTITIONS_AT + 4;
 /// Bytes of an index that are looked at, at a time.
 const STEP_BYTES: usize = 16 * 1024;
 
+/// Bytes that an index may have: those of six million segments.
+pub(super) const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+
 /// An output of a Ballista task, seen in the layout `ifile`.
 #[derive(Debug, Clone)]
 pub(super) struct BallistaOutput {
@@ -69,6 +72,12 @@ struct Head {
 
 fn find_head(open: &mut dyn OpenSegments, name: &Arc<str>) -> Result<Head> {
     let len = open.index_len()?;
+    if len > MAX_INDEX_BYTES {
+        let what = "bytes of a map output index, at most";
+        let fault = Fault::Invalid { what, expected: MAX_INDEX_BYTES, found: len };
+        let place = Place { file: Some(Arc::clone(name)), partition: None, offset: 0 };
+        return Err(IFileError::corrupt(fault, place));
+    }
     let mut bytes = Vec::new();
     let mut at = 0;
     loop {

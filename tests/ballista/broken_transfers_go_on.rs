@@ -10,7 +10,7 @@ use arrow_flight::{
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
 };
 use ballista_core::serde::decode_protobuf;
-use ballista_core::serde::scheduler::{Action as Fetch, PartitionLocation};
+use ballista_core::serde::scheduler::{Action as Fetch, PartitionLocation, ShuffleFileKind};
 use ballista_executor::flight_service::BallistaFlightService;
 use datafusion::physical_plan::common::collect;
 use futures::{Stream, StreamExt};
@@ -167,13 +167,14 @@ impl FlightService for Watching {
         &self,
         request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
-        let Fetch::FetchPartition { byte_ranges, .. } =
+        let Fetch::FetchPartition { byte_ranges, file_kind, .. } =
             decode_protobuf(&request.get_ref().body).unwrap();
         for range in &byte_ranges {
             if range.length == 0 {
                 self.seen.empty.add(1);
             }
-            if range.length < 1 << 40 {
+            // Nobody knows how long an index is.
+            if file_kind == ShuffleFileKind::Data {
                 self.seen.largest.max(range.length);
             }
         }

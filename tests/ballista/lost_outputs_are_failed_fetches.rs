@@ -72,6 +72,14 @@ async fn a_corrupt_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_longer_than_any() {
+    const LIMIT: u64 = 256 << 20;
+    let messages = failures(|executor| truncate(&executor.index(4), LIMIT + 8)).await;
+    let limit = format!("at most: expected {LIMIT}, found");
+    assert!(messages.iter().all(|message| message.contains(&limit)), "{messages:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_executor_that_is_gone() {
     let (executor, locations) = output().await;
     let elsewhere = Executor::new().await;
