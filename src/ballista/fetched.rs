@@ -6,7 +6,8 @@
 //! polls would be lost to all.
 //!
 //! Where outputs are read one after another, [`Queue`] fetches them ahead in that order. Where they are merged, all are
-//! read at once, and each [`OpenPulled`] fetches its next piece itself, with a share of the bytes in flight.
+//! read at once, and each [`Pulling`] fetches its next piece itself, with a share of the bytes in flight. The shares of
+//! many have a least size; where they are too many for two pieces each, none fetches ahead.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -467,7 +468,9 @@ impl Pieces for Pulling {
         let piece = self.source.pull.wait(piece, &name)?;
         let end = piece.end();
         let segment_ends = self.segments.iter().any(|segment| segment.end() == end);
-        self.next = if segment_ends { None } else { self.fetch(end) };
+        let pull = &self.source.pull;
+        let ahead = pull.fetcher.settings.reads_ahead(pull.open.load(Ordering::Relaxed));
+        self.next = if segment_ends || !ahead { None } else { self.fetch(end) };
         Ok(piece)
     }
 }

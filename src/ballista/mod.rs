@@ -33,7 +33,7 @@
 //! |---|---|
 //! | `ballista.shuffle.force_remote_read` | reads everything through the Flight service |
 //! | `ballista.shuffle.max_concurrent_read_requests` | most requests in flight of a partition |
-//! | `ballista.shuffle.reader.max_bytes_in_flight` | most compressed bytes in flight of a partition, and never more than 8 MB |
+//! | `ballista.shuffle.reader.max_bytes_in_flight` | most compressed bytes in flight of a partition, and never more than 8 MiB; a merge of more than 128 segments has up to 64 KiB of each |
 //! | `ballista.shuffle.reader.max_blocks_in_flight_per_address` | most requests to one executor |
 //! | `ballista.client.io_retries_times`, `ballista.client.io_retry_wait_time_ms` | how a transfer goes on that broke |
 //!
