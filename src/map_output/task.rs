@@ -24,7 +24,7 @@ use super::options::MapOutputOptions;
 use super::segment::{StoredSegment, composed_crc};
 use super::spill::Spills;
 use super::writer::OutputWriter;
-use crate::block::schema_fingerprint;
+use crate::block::{DecodeLimits, schema_fingerprint};
 use crate::codec::to_u64;
 use crate::config::IFileOptions;
 use crate::map_status::{
@@ -140,7 +140,10 @@ impl MapTask {
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
             staged_bytes: self.output.staged_bytes / inputs.len().max(1),
-            block_rows: context.session_config().batch_size().max(1),
+            block_rows: context
+                .session_config()
+                .batch_size()
+                .clamp(1, DecodeLimits::default().max_rows),
             ledger: Ledger::new(&self.owner, context.memory_pool(), shares),
             spills: Mutex::new(Spills::new(disk, Arc::clone(&self.owner))),
             parked: Mutex::default(),
