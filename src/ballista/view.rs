@@ -49,6 +49,10 @@ impl SegmentSource for BallistaOutput {
         IndexLayout::IFile
     }
 
+    fn await_commit(&self) {
+        self.inner.await_commit();
+    }
+
     fn open(&self) -> Result<Box<dyn OpenSegments>> {
         let mut open = self.inner.open()?;
         let head = find_head(open.as_mut(), &self.name())?;

@@ -34,6 +34,11 @@ impl fmt::Display for OutputName {
 }
 
 impl OutputName {
+    /// The output that a store has in a file of this path.
+    pub(super) fn of_file(path: &Path) -> Option<Self> {
+        Self::parse(path.file_stem()?.to_str()?)
+    }
+
     /// The name in a file name without its extension.
     fn parse(stem: &str) -> Option<Self> {
         let (shuffle, map_id) = stem.strip_prefix("shuffle_")?.split_once('_')?;
@@ -160,7 +165,8 @@ impl OutputStore {
     /// The output as a source for readers.
     #[must_use]
     pub fn source(&self, name: OutputName, layout: IndexLayout) -> LocalOutput {
-        LocalOutput::new(name.map_id, self.data_path(name), self.index_path(name), layout)
+        let (data, index) = (self.data_path(name), self.index_path(name));
+        LocalOutput::new(name.map_id, data, index, layout).with_output_name(name)
     }
 
     fn note(&self, step: CommitStep) {
@@ -188,7 +194,7 @@ impl OutputStore {
     /// The lock of an output. Its file is removed by whoever holds it last; a lock on a file that is no longer there does not
     /// count.
     fn lock(&self, name: OutputName) -> Result<Lock> {
-        let path = self.directory.join(format!(".{name}.lock"));
+        let path = self.lock_path(name);
         let failed = |error| io_error("lock map output", &path, error);
         loop {
             let file = OpenOptions::new()
@@ -205,6 +211,19 @@ impl OutputStore {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(error)),
             }
+        }
+    }
+
+    fn lock_path(&self, name: OutputName) -> PathBuf {
+        self.directory.join(format!(".{name}.lock"))
+    }
+
+    /// Waits for whoever holds the lock of an output, if anybody does. A lock that cannot be asked for, for want of rights
+    /// say, is not waited for. Blocks the thread.
+    pub(super) fn await_lock(&self, name: OutputName) {
+        if let Ok(file) = File::open(self.lock_path(name)) {
+            // Whether it comes or fails, nothing is done under it.
+            drop(file.lock_shared());
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 
+use super::commit::{OutputName, OutputStore};
 use super::index::IndexLayout;
 use crate::codec::to_u64;
 use crate::error::{Fault, IFileError, Place, Result};
@@ -28,6 +29,9 @@ pub trait SegmentSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`IFileError::Io`] if there is none.
     fn open(&self) -> Result<Box<dyn OpenSegments>>;
+
+    /// Waits until no commit of the output is under way, where this process can tell. Blocks the thread.
+    fn await_commit(&self) {}
 
     /// The files, if this is an output in local files: what another process can open as well.
     fn as_local(&self) -> Option<&LocalOutput> {
@@ -69,17 +73,28 @@ pub struct LocalOutput {
     data: PathBuf,
     index: PathBuf,
     layout: IndexLayout,
+    /// Under which commits lock it.
+    output: Option<OutputName>,
 }
 
 impl LocalOutput {
-    /// The output of map task `map_id` in these files.
+    /// The output of map task `map_id` in these files. Its name follows from that of the data file, where this is one that
+    /// an [`OutputStore`] gives.
     pub fn new(
         map_id: u64,
         data: impl Into<PathBuf>,
         index: impl Into<PathBuf>,
         layout: IndexLayout,
     ) -> Self {
-        Self { map_id, data: data.into(), index: index.into(), layout }
+        let data = data.into();
+        let output = OutputName::of_file(&data);
+        Self { map_id, data, index: index.into(), layout, output }
+    }
+
+    /// The same, of the output `name` of the directory of its data file.
+    #[must_use]
+    pub fn with_output_name(self, name: OutputName) -> Self {
+        Self { output: Some(name), ..self }
     }
 
     /// The data file.
@@ -122,6 +137,12 @@ impl SegmentSource for LocalOutput {
         // The index goes first: it is renamed last, so its data is there or newer.
         let index = open(&self.index)?;
         Ok(Box::new(OpenFiles { data: open(&self.data)?, index }))
+    }
+
+    fn await_commit(&self) {
+        if let (Some(name), Some(directory)) = (self.output, self.data.parent()) {
+            OutputStore::new(directory).await_lock(name);
+        }
     }
 
     fn as_local(&self) -> Option<&LocalOutput> {

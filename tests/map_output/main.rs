@@ -17,6 +17,7 @@ mod indexes_have_their_layouts;
 mod outputs_come_back;
 mod outputs_go_by_epoch;
 mod planners_coalesce_and_split;
+mod readers_wait_for_commits;
 mod skewed_partitions_are_shared;
 mod sorted_segments_merge;
 mod spills_are_spliced;
