@@ -1,7 +1,7 @@
 //! Files of map outputs: names, the commit of a pair, removal.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -229,11 +229,15 @@ impl OutputStore {
 
     /// Removes temporary files of an output whose attempts are dead. The lock is held.
     fn remove_dead(&self, name: OutputName) -> Result<()> {
-        for path in self.files()? {
-            let Some((of, rest)) = hidden(&path).filter(|(of, _)| *of == name) else { continue };
-            let attempt = rest.strip_suffix(".tmp").and_then(|rest| rest.split('.').next());
+        let prefix = format!(".{name}.");
+        for entry in self.entries()? {
+            let entry = entry?;
+            let file_name = entry.file_name();
+            let rest = file_name.to_str().and_then(|file| file.strip_prefix(&prefix));
+            let attempt = rest.and_then(|rest| rest.strip_suffix(".tmp")?.split('.').next());
             let Some(attempt) = attempt else { continue };
-            if is_dead(&self.directory.join(format!(".{of}.{attempt}.data.tmp"))) {
+            if is_dead(&self.directory.join(format!("{prefix}{attempt}.data.tmp"))) {
+                let path = entry.path();
                 absent_is_fine(fs::remove_file(&path))
                     .map_err(|error| io_error("remove map output", &path, error))?;
             }
@@ -241,10 +245,10 @@ impl OutputStore {
         Ok(())
     }
 
-    fn files(&self) -> Result<Vec<PathBuf>> {
+    fn entries(&self) -> Result<impl Iterator<Item = Result<DirEntry>>> {
         let failed = |error| io_error("list map outputs", &self.directory, error);
         let entries = fs::read_dir(&self.directory).map_err(failed)?;
-        entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+        Ok(entries.map(move |entry| entry.map_err(failed)))
     }
 
     /// The trailer of an output's pair, if it is valid: both files are complete and of one attempt.
@@ -295,15 +299,12 @@ impl OutputStore {
     /// # Errors
     /// Those of the file system.
     pub fn remove_before(&self, shuffle: u64, epoch: u64) -> Result<Vec<OutputName>> {
-        let mut names: Vec<OutputName> = self
-            .files()?
-            .iter()
-            .filter_map(|path| match hidden(path) {
-                Some((name, _)) => Some(name),
-                None => OutputName::parse(path.file_stem()?.to_str()?),
-            })
-            .filter(|name| name.shuffle == shuffle)
-            .collect();
+        let mut names = Vec::new();
+        for entry in self.entries()? {
+            let file = PathBuf::from(entry?.file_name());
+            let name = hidden(&file).or_else(|| OutputName::of_file(&file));
+            names.extend(name.filter(|name| name.shuffle == shuffle));
+        }
         names.sort_unstable();
         names.dedup();
         let mut removed = Vec::new();
@@ -319,10 +320,10 @@ impl OutputStore {
     }
 }
 
-/// The output of a lock or a temporary file, and what follows in its name.
-fn hidden(path: &Path) -> Option<(OutputName, &str)> {
-    let (stem, rest) = path.file_name()?.to_str()?.strip_prefix('.')?.split_once('.')?;
-    Some((OutputName::parse(stem)?, rest))
+/// The output of a lock or a temporary file.
+fn hidden(path: &Path) -> Option<OutputName> {
+    let (stem, _) = path.file_name()?.to_str()?.strip_prefix('.')?.split_once('.')?;
+    OutputName::parse(stem)
 }
 
 /// Whether the attempt with this data file is known to be dead: the file is gone, or nobody holds its lock. What cannot
