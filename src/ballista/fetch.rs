@@ -18,6 +18,7 @@ use prost::Message;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::transport::Channel;
 
+use super::client_pool::Key;
 use super::settings::FetchSettings;
 use super::view::MAX_INDEX_BYTES;
 use crate::codec::to_u64;
@@ -29,10 +30,10 @@ const TRANSPORT: &str = "IO_BLOCK_TRANSPORT";
 /// Room that is made at first for a transfer whose length is not known.
 const FIRST_BYTES: u64 = 16 * 1024;
 
-/// One connection per executor, shared by all transfers from it.
+/// One connection per executor and configuration, shared by all transfers over it.
 #[derive(Default)]
 pub(super) struct Channels {
-    open: Mutex<HashMap<(String, u16), (Channel, Instant)>>,
+    open: Mutex<HashMap<Key, (Channel, Instant)>>,
     ttl: Duration,
 }
 
@@ -49,7 +50,7 @@ impl Channels {
         settings: &FetchSettings,
     ) -> Result<Channel, Failed> {
         let executor = &location.executor_meta;
-        let key = (executor.host.clone(), executor.port);
+        let key = (executor.host.clone(), executor.port, settings.client.clone());
         let mut open = self.open.lock();
         open.retain(|other, (_, used)| *other == key || used.elapsed() < self.ttl);
         if let Some((channel, used)) = open.get_mut(&key) {
@@ -415,4 +416,25 @@ fn permits(bytes: u64) -> usize {
 
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use ballista_core::extension::SessionConfigExt;
+    use datafusion::prelude::SessionConfig;
+
+    use super::super::reads::tests::location;
+    use super::*;
+
+    #[tokio::test]
+    async fn sessions_share_a_connection_only_where_they_configure_it_alike() {
+        let channels = Channels::new(Duration::from_secs(3600));
+        let location = location("a", Some(1), 0);
+        let mut settings = FetchSettings::new(&SessionConfig::new_with_ballista());
+        for (windows, connections) in [(0, 1), (0, 1), (1 << 20, 2)] {
+            settings.client.initial_stream_window_size = windows;
+            channels.get(&location, &settings).unwrap();
+            assert_eq!(channels.open.lock().len(), connections);
+        }
+    }
 }

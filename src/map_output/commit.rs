@@ -266,6 +266,15 @@ impl OutputStore {
         }
     }
 
+    /// The epoch of an output's pair, if it has a valid one. Blocks the thread.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    #[cfg(feature = "ballista")]
+    pub(crate) fn epoch_of(&self, name: OutputName) -> Result<Option<u64>> {
+        Ok(self.valid_pair(name)?.map(|trailer| trailer.epoch))
+    }
+
     /// Whether an output has a valid pair.
     ///
     /// # Errors

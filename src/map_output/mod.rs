@@ -89,7 +89,8 @@
 //!   be under way has ended; then it is an error.
 //! - **O3** Every fault of a map output is an [`IFileError::LostOutput`](crate::IFileError::LostOutput), which names map
 //!   task, partition and offset. What the reading process lacks or does wrong is not.
-//! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id.
+//! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id; as long as the memory
+//!   pool refuses nothing. Where it does, blocks are cut and runs spilled at that moment.
 
 mod blocks;
 mod cancel;
