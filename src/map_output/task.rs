@@ -136,6 +136,7 @@ impl MapTask {
         let shares =
             Shares { most: self.options.memory_share, headroom: self.options.memory_headroom };
         let disk = Arc::clone(&context.runtime_env().disk_manager);
+        let ledger = Ledger::new(&self.owner, context.memory_pool(), shares);
         let shared = Arc::new(Shared {
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
@@ -144,8 +145,8 @@ impl MapTask {
                 .session_config()
                 .batch_size()
                 .clamp(1, DecodeLimits::default().max_rows),
-            ledger: Ledger::new(&self.owner, context.memory_pool(), shares),
-            spills: Mutex::new(Spills::new(disk, Arc::clone(&self.owner))),
+            spills: Mutex::new(Spills::new(disk, Arc::clone(&self.owner), &ledger)),
+            ledger,
             parked: Mutex::default(),
             squeeze: AtomicUsize::new(0),
             metrics: self.metrics.clone(),
@@ -197,13 +198,14 @@ impl MapTask {
             let spills = shared.spills.lock();
             (spills.disk(), Arc::clone(&self.owner))
         };
-        let spills = std::mem::replace(&mut *shared.spills.lock(), Spills::new(disk, owner));
+        let empty = Spills::new(disk, owner, &shared.ledger);
+        let spills = std::mem::replace(&mut *shared.spills.lock(), empty);
         let spilled = Spilled { runs: to_u64(spills.runs.len()), bytes: spills.bytes };
-        let mut readers = spills.into_readers()?;
+        let (mut readers, held) = spills.into_readers()?;
         let mut parked = std::mem::take(&mut *shared.parked.lock());
         parked.sort_unstable_by_key(|parked| parked.input);
         let pending = self.store.begin(self.name, attempt_id)?;
-        let mut writer = OutputWriter::new(pending, partitions, cancel)?;
+        let mut writer = OutputWriter::new(pending, partitions, cancel, &shared.ledger)?;
         let mut joiner = Joiner::try_new(&self, shared)?;
         let first_run = u32::try_from(readers.len()).unwrap_or(u32::MAX);
         for partition in 0..partitions {
@@ -228,7 +230,7 @@ impl MapTask {
                 writer.blocks(partition, first_run, &blocks)?;
             }
         }
-        drop((readers, parked));
+        drop((readers, held, parked));
         let placement = placement_of(&self.partitioning);
         let head = OutputHead {
             attempt_id,

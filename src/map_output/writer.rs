@@ -16,6 +16,7 @@ use super::trailer::Trailer;
 use crate::codec::{Codec, to_u64, to_usize_limit};
 use crate::error::{IFileError, Place, Result};
 use crate::ifile::{RawBound, SegmentOptions, SegmentWriter, WriteScratch};
+use crate::memory::{Kept, Ledger};
 
 const FILE_BUFFER: usize = 256 * 1024;
 
@@ -103,17 +104,26 @@ pub(super) struct OutputWriter {
     file: Arc<str>,
     offset: u64,
     partitions: Vec<Vec<StoredSegment>>,
+    /// What the segments hold of memory.
+    held_bytes: usize,
+    held: Kept,
     copied: Vec<u8>,
 }
 
 impl OutputWriter {
-    pub(super) fn new(pending: Pending, partitions: usize, cancel: Cancel) -> Result<Self> {
+    pub(super) fn new(
+        pending: Pending,
+        partitions: usize,
+        cancel: Cancel,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Self> {
         let file: Arc<str> = pending.data_path().display().to_string().into();
         let handle = pending.file().try_clone().map_err(|source| IFileError::Io {
             action: "write map output",
             place: Place { file: Some(Arc::clone(&file)), ..Place::default() },
             source,
         })?;
+        let held_bytes = partitions * size_of::<Vec<StoredSegment>>();
         Ok(Self {
             pending,
             cancel,
@@ -122,6 +132,8 @@ impl OutputWriter {
             file,
             offset: 0,
             partitions: vec![Vec::new(); partitions],
+            held_bytes,
+            held: Kept::new(ledger.force(held_bytes)),
             copied: Vec::new(),
         })
     }
@@ -148,7 +160,13 @@ impl OutputWriter {
     fn push(&mut self, partition: usize, segment: StoredSegment) {
         self.offset = segment.end();
         if let Some(segments) = self.partitions.get_mut(partition) {
+            let capacity = segments.capacity();
             segments.push(segment);
+            if segments.capacity() > capacity {
+                let more = segments.capacity() - capacity;
+                self.held_bytes += more * size_of::<StoredSegment>();
+                self.held.resize(self.held_bytes);
+            }
         }
     }
 
@@ -289,4 +307,32 @@ fn copy_range(
         left -= to_u64(buffer.len());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
+
+    use super::*;
+    use crate::map_output::{OutputName, OutputStore};
+    use crate::map_status::AttemptId;
+
+    #[test]
+    fn segments_of_the_index_are_reserved() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let ledger = Ledger::unspillable("test", &pool);
+        let directory = tempfile::tempdir().unwrap();
+        let name = OutputName { shuffle: 0, map_id: 0 };
+        let pending = OutputStore::new(directory.path()).begin(name, AttemptId([1; 16])).unwrap();
+        let mut writer = OutputWriter::new(pending, 100, Cancel::default(), &ledger).unwrap();
+        for (partition, run) in
+            (0..100).flat_map(|partition| (0..5).map(move |run| (partition, run)))
+        {
+            writer.blocks(partition, run, &[BlockBytes { bytes: &[1, 2, 3], rows: 1 }]).unwrap();
+        }
+        let least = 100 * size_of::<Vec<StoredSegment>>() + 500 * size_of::<StoredSegment>();
+        assert!((least..2 * least).contains(&pool.reserved()), "{}", pool.reserved());
+        drop(writer);
+        assert_eq!(pool.reserved(), 0);
+    }
 }
