@@ -49,6 +49,11 @@ impl SegmentSource for BallistaOutput {
         IndexLayout::IFile
     }
 
+    fn to_shared(&self) -> Result<Option<Arc<dyn SegmentSource>>> {
+        let shared = self.inner.to_shared()?;
+        Ok(shared.map(|inner| Arc::new(Self::new(inner, self.sorted)) as _))
+    }
+
     fn await_commit(&self) {
         self.inner.await_commit();
     }

@@ -462,7 +462,7 @@ fn failed(current: &Current, partition: u32, offset: u64, error: IFileError) -> 
 }
 
 /// One read per segment of `reads`, for merges of sorted segments. All of an output's are of the attempt that is open now:
-/// positions in the pair of another one say nothing.
+/// positions in the pair of another one say nothing. They share its files where they can, for all are read at once.
 ///
 /// # Errors
 /// [`IFileError::LostOutput`] for an output that is not as expected; what this process lacks, as it is.
@@ -474,7 +474,16 @@ pub(crate) fn reads_by_segment(
     for read in reads {
         let (open, segments) = expected.open(read, None)?;
         let first = read.segments.as_ref().map_or(0, |wanted| wanted.start);
-        let read = read.clone().with_attempt_id(open.attempt_id.or(read.attempt_id));
+        let mut read = read.clone().with_attempt_id(open.attempt_id.or(read.attempt_id));
+        drop(open);
+        if segments.len() > 1 {
+            let place = Place { file: Some(read.source.name()), ..Place::default() };
+            let shared = read.source.to_shared();
+            let shared = shared.map_err(|error| lost_by(read.source.map_id(), place, error))?;
+            if let Some(shared) = shared {
+                read.source = shared;
+            }
+        }
         let positions = (first..).take(segments.len());
         single.extend(positions.map(|at| read.clone().with_segments(at..at + 1)));
     }
