@@ -13,7 +13,8 @@ use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::utils::GrpcClientConfig;
 use parking_lot::Mutex;
 
-type Key = (String, u16, GrpcClientConfig);
+/// An executor's host and port, and how its connections are configured.
+pub(super) type Key = (String, u16, GrpcClientConfig);
 
 /// An idle client, and since when.
 type Idle = HashMap<Key, Vec<(BallistaClient, Instant)>>;

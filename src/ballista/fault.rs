@@ -1,5 +1,6 @@
-//! What an executor tells the scheduler of map outputs that cannot be read.
+//! What an executor tells the scheduler of map outputs that cannot be written or read.
 
+use std::io;
 use std::sync::Arc;
 
 use ballista_core::error::BallistaError;
@@ -7,6 +8,24 @@ use datafusion::common::DataFusionError;
 
 use super::reads::OutputRead;
 use crate::error::{IFileError, LostOutput};
+
+/// A fault of the system as an error on which Ballista tries a task again; all others as they are.
+pub(super) fn retryable(error: DataFusionError) -> DataFusionError {
+    match ours(&error) {
+        Some(IFileError::Io { source, .. }) => {
+            DataFusionError::IoError(io::Error::new(source.kind(), error.to_string()))
+        }
+        _ => error,
+    }
+}
+
+/// The error of this crate at the root of `error`.
+fn ours(error: &DataFusionError) -> Option<&IFileError> {
+    match error.find_root() {
+        DataFusionError::External(inner) => inner.downcast_ref(),
+        _ => None,
+    }
+}
 
 /// The outputs that a stream reads.
 #[derive(Clone)]
@@ -20,16 +39,9 @@ impl Blame {
     }
 
     /// A lost output as a failed fetch, so that its map task runs again. Formats that are not ours stay an error of the
-    /// query: running the task again would not help.
+    /// query: running the task again would not help. Where this executor lacks something, the reading task is tried again.
     pub(super) fn of(&self, error: DataFusionError) -> DataFusionError {
-        let lost = match error.find_root() {
-            DataFusionError::External(inner) => match inner.downcast_ref::<IFileError>() {
-                Some(IFileError::LostOutput(lost)) => Some(lost),
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some(lost) = lost else { return error };
+        let Some(IFileError::LostOutput(lost)) = ours(&error) else { return retryable(error) };
         if let Some(reason) = unsupported(lost) {
             return DataFusionError::Execution(reason);
         }
@@ -56,5 +68,32 @@ fn unsupported(lost: &LostOutput) -> Option<String> {
     match lost.cause.downcast_ref::<IFileError>() {
         Some(error @ IFileError::Unsupported { .. }) => Some(error.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reads::by_output;
+    use super::super::reads::tests::location;
+    use super::*;
+    use crate::error::Place;
+
+    fn io_error(code: i32) -> IFileError {
+        let (action, place) = ("open map output", Place::at(0));
+        IFileError::Io { action, place, source: io::Error::from_raw_os_error(code) }
+    }
+
+    #[test]
+    fn a_task_whose_executor_lacks_descriptors_is_tried_again() {
+        let blame = Blame::new(&by_output(&[location("a", Some(1), 0)], 0).unwrap());
+        let retried = blame.of(io_error(libc::EMFILE).into());
+        assert!(matches!(retried, DataFusionError::IoError(_)), "{retried}");
+        assert!(retried.to_string().contains("cannot open map output"), "{retried}");
+        let (place, cause) = (Place::at(0), io_error(libc::EIO).into());
+        let lost = LostOutput { map_id: 1, place, cause };
+        let failed = blame.of(IFileError::LostOutput(Box::new(lost)).into());
+        assert!(matches!(failed, DataFusionError::External(_)), "{failed}");
+        let usage = blame.of(IFileError::Usage("read on after the end").into());
+        assert!(matches!(usage, DataFusionError::External(_)), "{usage}");
     }
 }

@@ -18,23 +18,22 @@ use prost::Message;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::transport::Channel;
 
+use super::client_pool::Key;
 use super::settings::FetchSettings;
+use super::view::MAX_INDEX_BYTES;
 use crate::codec::to_u64;
 use crate::memory::{Ledger, Permit};
 
 /// The action of Ballista's Flight service that gives the bytes of files.
 const TRANSPORT: &str = "IO_BLOCK_TRANSPORT";
 
-/// A range that ends with the file.
-const TO_THE_END: u64 = u64::MAX >> 1;
-
-/// Room that is made for a transfer whose length is not known.
+/// Room that is made at first for a transfer whose length is not known.
 const FIRST_BYTES: u64 = 16 * 1024;
 
-/// One connection per executor, shared by all transfers from it.
+/// One connection per executor and configuration, shared by all transfers over it.
 #[derive(Default)]
 pub(super) struct Channels {
-    open: Mutex<HashMap<(String, u16), (Channel, Instant)>>,
+    open: Mutex<HashMap<Key, (Channel, Instant)>>,
     ttl: Duration,
 }
 
@@ -51,7 +50,7 @@ impl Channels {
         settings: &FetchSettings,
     ) -> Result<Channel, Failed> {
         let executor = &location.executor_meta;
-        let key = (executor.host.clone(), executor.port);
+        let key = (executor.host.clone(), executor.port, settings.client.clone());
         let mut open = self.open.lock();
         open.retain(|other, (_, used)| *other == key || used.elapsed() < self.ttl);
         if let Some((channel, used)) = open.get_mut(&key) {
@@ -160,6 +159,16 @@ impl FetchMetrics {
     }
 }
 
+/// A part of a file of an output.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    kind: ShuffleFileKind,
+    offset: u64,
+    len: u64,
+    /// Whether the file has all of it; else what it has is enough.
+    exact: bool,
+}
+
 /// Bytes that have arrived, and what they hold of memory and of the bytes in flight until they are dropped.
 pub(super) struct Piece {
     pub(super) offset: u64,
@@ -234,13 +243,16 @@ impl Fetcher {
         Hold { _memory: memory, _in_flight: None }
     }
 
-    /// The index of the output at `location`.
+    /// The index of the output at `location`; of one that is too long, a byte more than there may be. What has arrived of it
+    /// is held whatever the pool says.
     pub(super) async fn index(
         &self,
         location: &PartitionLocation,
     ) -> Result<(Buffer, Permit), Failed> {
-        let bytes = self.transfer(location, ShuffleFileKind::Index, 0, None).await?;
-        let memory = self.ledger.force(bytes.capacity());
+        let (kind, len) = (ShuffleFileKind::Index, MAX_INDEX_BYTES + 1);
+        let wanted = Wanted { kind, offset: 0, len, exact: false };
+        let mut memory = self.ledger.empty();
+        let bytes = self.transfer(location, wanted, Some(&mut memory)).await?;
         Ok((Buffer::from_vec(bytes), memory))
     }
 
@@ -252,39 +264,40 @@ impl Fetcher {
         len: u64,
         held: Hold,
     ) -> Result<Piece, Failed> {
-        let bytes = self.transfer(location, ShuffleFileKind::Data, offset, Some(len)).await?;
+        let wanted = Wanted { kind: ShuffleFileKind::Data, offset, len, exact: true };
+        let bytes = self.transfer(location, wanted, None).await?;
         Ok(Piece { offset, bytes, _held: held })
     }
 
-    /// `len` bytes, or all there are, from `offset`. A transfer that breaks goes on behind what has arrived.
+    /// The bytes of `wanted`. A transfer that breaks goes on behind what has arrived. Where nothing was held before, `held`
+    /// grows with the bytes.
     async fn transfer(
         &self,
         location: &PartitionLocation,
-        kind: ShuffleFileKind,
-        offset: u64,
-        len: Option<u64>,
+        wanted: Wanted,
+        mut held: Option<&mut Permit>,
     ) -> Result<Vec<u8>, Failed> {
         let _permits = self.permits(location).await?;
         let timer = self.metrics.time.timer();
-        let room = usize::try_from(len.unwrap_or(FIRST_BYTES)).unwrap_or(usize::MAX);
-        let mut bytes = Vec::with_capacity(room);
+        let room = if wanted.exact { wanted.len } else { FIRST_BYTES };
+        let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(usize::MAX));
         let mut left = self.settings.retries;
         loop {
             let before = bytes.len();
-            let ended = self.request(location, kind, offset, len, &mut bytes).await;
+            let ended = self.request(location, wanted, &mut bytes, held.as_deref_mut()).await;
             self.metrics.bytes.add(bytes.len() - before);
             let found = to_u64(bytes.len());
-            match (ended, len) {
-                (Ok(()), Some(wanted)) if found != wanted => {
-                    let message = format!("the file ends after {found} of {wanted} bytes");
+            match ended {
+                Ok(()) if wanted.exact && found != wanted.len => {
+                    let message = format!("the file ends after {found} of {} bytes", wanted.len);
                     return Err(Failed::fatal(message));
                 }
-                (Ok(()), _) => {
+                Ok(()) => {
                     timer.done();
                     return Ok(bytes);
                 }
-                (Err(error), _) if !error.again => return Err(error),
-                (Err(error), _) => {
+                Err(error) if !error.again => return Err(error),
+                Err(error) => {
                     if bytes.len() > before {
                         left = self.settings.retries;
                     }
@@ -320,15 +333,14 @@ impl Fetcher {
     async fn request(
         &self,
         location: &PartitionLocation,
-        kind: ShuffleFileKind,
-        offset: u64,
-        len: Option<u64>,
+        wanted: Wanted,
         bytes: &mut Vec<u8>,
+        mut held: Option<&mut Permit>,
     ) -> Result<(), Failed> {
         let arrived = to_u64(bytes.len());
         let range = ByteRange {
-            offset: offset.saturating_add(arrived),
-            length: len.map_or(TO_THE_END, |len| len.saturating_sub(arrived)),
+            offset: wanted.offset.saturating_add(arrived),
+            length: wanted.len.saturating_sub(arrived),
         };
         if range.length == 0 {
             return Ok(());
@@ -338,7 +350,7 @@ impl Fetcher {
         let mut client = FlightServiceClient::new(channel)
             .max_decoding_message_size(most)
             .max_encoding_message_size(most);
-        let body = action(location, kind, range)?;
+        let body = action(location, wanted.kind, range)?;
         self.metrics.requests.add(1);
         let request = arrow_flight::Action { r#type: TRANSPORT.to_owned(), body: body.into() };
         let patience = self.settings.patience;
@@ -348,7 +360,7 @@ impl Fetcher {
             Ok(answer) => answer,
             // The transfer broke between the last byte and the word that it was the last.
             Err(status)
-                if status.code() == tonic::Code::OutOfRange && len.is_none() && arrived > 0 =>
+                if status.code() == tonic::Code::OutOfRange && !wanted.exact && arrived > 0 =>
             {
                 return Ok(());
             }
@@ -359,17 +371,12 @@ impl Fetcher {
             let message = tokio::time::timeout(patience, stream.message()).await;
             match message.map_err(stalled)? {
                 Ok(Some(message)) => {
-                    if to_u64(message.body.len()) > range.length {
-                        return Err(Failed::fatal(
-                            "more bytes came than were asked for".to_owned(),
-                        ));
+                    if to_u64(bytes.len() + message.body.len()) > wanted.len {
+                        let message = "more bytes came than were asked for";
+                        return Err(Failed::fatal(message.to_owned()));
                     }
                     bytes.extend_from_slice(&message.body);
-                    if len.is_some_and(|len| to_u64(bytes.len()) > len) {
-                        return Err(Failed::fatal(
-                            "more bytes came than were asked for".to_owned(),
-                        ));
-                    }
+                    held.iter_mut().for_each(|held| held.resize(bytes.capacity()));
                 }
                 Ok(None) => return Ok(()),
                 Err(status) => return Err(Failed::of_status(&status)),
@@ -409,4 +416,25 @@ fn permits(bytes: u64) -> usize {
 
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use ballista_core::extension::SessionConfigExt;
+    use datafusion::prelude::SessionConfig;
+
+    use super::super::reads::tests::location;
+    use super::*;
+
+    #[tokio::test]
+    async fn sessions_share_a_connection_only_where_they_configure_it_alike() {
+        let channels = Channels::new(Duration::from_secs(3600));
+        let location = location("a", Some(1), 0);
+        let mut settings = FetchSettings::new(&SessionConfig::new_with_ballista());
+        for (windows, connections) in [(0, 1), (0, 1), (1 << 20, 2)] {
+            settings.client.initial_stream_window_size = windows;
+            channels.get(&location, &settings).unwrap();
+            assert_eq!(channels.open.lock().len(), connections);
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! Map outputs of other machines as sources of segments.
 //!
 //! Decoding runs on blocking threads and takes bytes from fetches, which run on the threads of the runtime and wait for
-//! nobody but the network and their limits. A decoder that waits for bytes therefore always gets them.
+//! nobody but the network and their limits. A decoder that waits for bytes therefore always gets them. A fetch that has
+//! or awaits a turn is polled until it ends, by a task of its own where others wait: a turn that comes to one that nobody
+//! polls would be lost to all.
 //!
 //! Where outputs are read one after another, [`Queue`] fetches them ahead in that order. Where they are merged, all are
-//! read at once, and each [`OpenPulled`] fetches its next piece itself, with a share of the bytes in flight.
+//! read at once, and each [`Pulling`] fetches its next piece itself, with a share of the bytes in flight. The shares of
+//! many have a least size; where they are too many for two pieces each, none fetches ahead.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -159,12 +162,15 @@ async fn fetch_all(
     let jobs = stream::iter(reads.into_iter().enumerate())
         .map(move |(number, read)| {
             let (fetcher, indexes) = (Arc::clone(&of_index), Arc::clone(&indexes));
-            async move {
+            let name = Arc::clone(&read.name);
+            // The pieces of the outputs before it are waited for while it is on its way.
+            let fetched = SpawnedTask::spawn(async move {
                 let index = indexes.get(&fetcher, &read).await;
                 let index = index.map_err(|error| failed(&read.name, 0, error))?;
                 let range = span(&segments(&read, &index.0)?);
                 Ok::<_, IFileError>((number, read, index, range))
-            }
+            });
+            async move { fetched.join_unwind().await.unwrap_or_else(|_| Err(stopped(&name, 0))) }
         })
         .buffered(most)
         .map_ok(move |(number, read, index, range)| {
@@ -462,7 +468,9 @@ impl Pieces for Pulling {
         let piece = self.source.pull.wait(piece, &name)?;
         let end = piece.end();
         let segment_ends = self.segments.iter().any(|segment| segment.end() == end);
-        self.next = if segment_ends { None } else { self.fetch(end) };
+        let pull = &self.source.pull;
+        let ahead = pull.fetcher.settings.reads_ahead(pull.open.load(Ordering::Relaxed));
+        self.next = if segment_ends || !ahead { None } else { self.fetch(end) };
         Ok(piece)
     }
 }

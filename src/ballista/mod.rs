@@ -26,14 +26,14 @@
 //!
 //! Outputs on this machine are read by position, others by byte ranges through the Flight service that every executor
 //! has: the index, then the ranges of the wanted partitions, in pieces. Pieces in flight are compressed, bounded and
-//! reserved. A transfer that breaks goes on behind the last byte that has arrived. Readers that must keep an order merge
+//! reserved, indexes reserved and of 256 MiB at most. A transfer that breaks goes on behind the last byte that has arrived. Readers that must keep an order merge
 //! the segments.
 //!
 //! | setting of the session | meaning |
 //! |---|---|
 //! | `ballista.shuffle.force_remote_read` | reads everything through the Flight service |
 //! | `ballista.shuffle.max_concurrent_read_requests` | most requests in flight of a partition |
-//! | `ballista.shuffle.reader.max_bytes_in_flight` | most compressed bytes in flight of a partition, and never more than 8 MB |
+//! | `ballista.shuffle.reader.max_bytes_in_flight` | most compressed bytes in flight of a partition, and never more than 8 MiB; a merge of more than 128 segments has up to 64 KiB of each |
 //! | `ballista.shuffle.reader.max_blocks_in_flight_per_address` | most requests to one executor |
 //! | `ballista.client.io_retries_times`, `ballista.client.io_retry_wait_time_ms` | how a transfer goes on that broke |
 //!

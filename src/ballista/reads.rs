@@ -7,7 +7,8 @@ use std::sync::Arc;
 use ballista_core::serde::scheduler::PartitionLocation;
 use datafusion::common::{Result, exec_err};
 
-use crate::map_output::{IndexLayout, LocalOutput};
+use crate::codec::to_u64;
+use crate::map_output::{IndexLayout, LocalOutput, OutputName};
 
 /// Some neighbouring partitions of one map output.
 #[derive(Debug, Clone)]
@@ -50,7 +51,9 @@ impl OutputRead {
     pub(super) fn local(&self, work_dir: &Path) -> Result<LocalOutput> {
         let data = self.location.path(&work_dir.display().to_string())?;
         let index = data.with_extension("arrow.index");
-        Ok(LocalOutput::new(self.map_id, data, index, IndexLayout::Ballista))
+        let shuffle = to_u64(self.location.partition_id.stage_id);
+        let local = LocalOutput::new(self.map_id, data, index, IndexLayout::Ballista);
+        Ok(local.with_output_name(OutputName { shuffle, map_id: self.map_id }))
     }
 
     /// Whether the output is in files below `work_dir`. Blocks the thread.
@@ -95,7 +98,7 @@ pub(super) fn by_output(locations: &[PartitionLocation], reader: usize) -> Resul
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ballista_core::serde::scheduler::{
         ExecutorMetadata, ExecutorOperatingSystemSpecification, ExecutorSpecification, PartitionId,
         PartitionStats,

@@ -50,6 +50,12 @@ impl FetchSettings {
         }
     }
 
+    /// Whether there is room for a piece ahead of each of `streams`; with too many for [`PIECE_BYTES`] there is not.
+    pub(super) fn reads_ahead(&self, streams: u64) -> bool {
+        let two_each = self.piece_bytes(streams).saturating_mul(streams.saturating_mul(2));
+        two_each <= self.most_bytes
+    }
+
     /// Bytes of a piece where `streams` are read at the same time, two pieces of each in flight.
     pub(super) fn piece_bytes(&self, streams: u64) -> u64 {
         let share = self.most_bytes / (2 * streams.max(1));
@@ -69,7 +75,9 @@ mod tests {
         assert_eq!(settings.piece_bytes(1), 1 << 20);
         assert_eq!(settings.piece_bytes(16), 256 << 10);
         assert_eq!(settings.piece_bytes(100_000), 64 << 10);
+        assert!(settings.reads_ahead(1) && settings.reads_ahead(64) && !settings.reads_ahead(65));
         settings.most_bytes = 1000;
+        assert!(!settings.reads_ahead(1));
         assert_eq!(settings.piece_bytes(1), 1000);
     }
 }

@@ -20,6 +20,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use futures::StreamExt;
 
+use super::fault::retryable;
 use crate::codec::to_u64;
 use crate::config::IFileOptions;
 use crate::error::{IFileError, Place};
@@ -109,7 +110,10 @@ impl MapStage {
 
     async fn write(&self, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
         let directory = self.directory()?;
-        create(directory.clone()).await?;
+        let mut task = self.task(&directory);
+        let in_place = epoch_in_place(directory.clone(), task.store.clone(), task.name).await?;
+        // The clock may have been set back.
+        task.epoch = task.epoch.max(in_place.map_or(0, |epoch| epoch.saturating_add(1)));
         let count = self.input.output_partitioning().partition_count();
         let inputs = (0..count)
             .map(|input| {
@@ -117,7 +121,7 @@ impl MapStage {
                 Ok(counting_nulls(stream, &self.nulls))
             })
             .collect::<Result<Vec<_>>>()?;
-        let written = self.task(&directory).run(inputs, &context).await?;
+        let written = task.run(inputs, &context).await?;
         if !written.committed.ours {
             return exec_err!(
                 "{} has the output of a later attempt of task {}",
@@ -129,19 +133,25 @@ impl MapStage {
     }
 }
 
-async fn create(directory: PathBuf) -> Result<()> {
-    let created = SpawnedTask::spawn_blocking(move || {
+/// Makes the directory of an output, unless it is there; returns the epoch of the pair in place, if there is one.
+async fn epoch_in_place(
+    directory: PathBuf,
+    store: OutputStore,
+    name: OutputName,
+) -> Result<Option<u64>> {
+    let found = SpawnedTask::spawn_blocking(move || {
         std::fs::create_dir_all(&directory).map_err(|source| {
             let file = Some(directory.display().to_string().into());
             let place = Place { file, ..Place::default() };
             IFileError::Io { action: "create the directory of a map output", place, source }
-        })
+        })?;
+        store.epoch_of(name)
     });
-    created
+    let found = found
         .join_unwind()
         .await
-        .map_err(|_| internal_datafusion_err!("the task that makes a directory was cancelled"))??;
-    Ok(())
+        .map_err(|_| internal_datafusion_err!("the task that makes a directory was cancelled"))?;
+    Ok(found?)
 }
 
 /// Adds the nulls of each column of `stream` to `nulls`.
@@ -190,7 +200,7 @@ impl QueryStageExecutor for MapStage {
         _task_id: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        self.write(context).await
+        self.write(context).await.map_err(retryable)
     }
 
     /// One set per node, this one first: the scheduler counts them.

@@ -18,6 +18,9 @@ const HEAD_BYTES: usize = PARTITIONS_AT + 4;
 /// Bytes of an index that are looked at, at a time.
 const STEP_BYTES: usize = 16 * 1024;
 
+/// Bytes that an index may have: those of six million segments.
+pub(super) const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+
 /// An output of a Ballista task, seen in the layout `ifile`.
 #[derive(Debug, Clone)]
 pub(super) struct BallistaOutput {
@@ -46,6 +49,15 @@ impl SegmentSource for BallistaOutput {
         IndexLayout::IFile
     }
 
+    fn to_shared(&self) -> Result<Option<Arc<dyn SegmentSource>>> {
+        let shared = self.inner.to_shared()?;
+        Ok(shared.map(|inner| Arc::new(Self::new(inner, self.sorted)) as _))
+    }
+
+    fn await_commit(&self) {
+        self.inner.await_commit();
+    }
+
     fn open(&self) -> Result<Box<dyn OpenSegments>> {
         let mut open = self.inner.open()?;
         let head = find_head(open.as_mut(), &self.name())?;
@@ -69,6 +81,12 @@ struct Head {
 
 fn find_head(open: &mut dyn OpenSegments, name: &Arc<str>) -> Result<Head> {
     let len = open.index_len()?;
+    if len > MAX_INDEX_BYTES {
+        let what = "bytes of a map output index, at most";
+        let fault = Fault::Invalid { what, expected: MAX_INDEX_BYTES, found: len };
+        let place = Place { file: Some(Arc::clone(name)), partition: None, offset: 0 };
+        return Err(IFileError::corrupt(fault, place));
+    }
     let mut bytes = Vec::new();
     let mut at = 0;
     loop {

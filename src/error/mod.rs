@@ -13,6 +13,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 /// Result of everything in this crate that can fail.
 pub type Result<T, E = IFileError> = std::result::Result<T, E>;
 
@@ -134,6 +136,39 @@ impl IFileError {
             Self::Corrupt(corruption) => Some(&corruption.fault),
             Self::LostOutput(lost) => lost.cause.downcast_ref::<Self>().and_then(Self::fault),
             _ => None,
+        }
+    }
+
+    /// Whether this process is to blame, whatever it reads or writes: the system is out of descriptors or memory, or a call
+    /// was invalid.
+    pub(crate) fn is_ours(&self) -> bool {
+        let lacks = |source: &io::Error| {
+            let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+            source.kind() == io::ErrorKind::OutOfMemory
+                || lacking.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+        };
+        match self {
+            Self::Usage(_) => true,
+            Self::Io { source, .. } => {
+                let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+                inner.map_or_else(|| lacks(source), Self::is_ours)
+            }
+            _ => false,
+        }
+    }
+
+    /// The innermost error if this process is to blame for it.
+    ///
+    /// # Errors
+    /// The error as it is, if not.
+    pub(crate) fn into_ours(self) -> Result<Self> {
+        match self {
+            error if !error.is_ours() => Err(error),
+            Self::Io { action, place, source } => match source.downcast::<Self>() {
+                Ok(inner) => inner.into_ours(),
+                Err(source) => Ok(Self::Io { action, place, source }),
+            },
+            error => Ok(error),
         }
     }
 

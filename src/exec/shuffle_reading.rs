@@ -92,7 +92,7 @@ impl Shared {
                 return Ok(Box::pin(EmptyRecordBatchStream::new(schema)) as _);
             }
             let streams = segments.into_iter().map(|read| self.stream(vec![read], false));
-            let reservation = MemoryConsumer::new("IFileShuffleReaderExec[Merge]");
+            let reservation = MemoryConsumer::new(format!("{}[Merge]", self.ledger.name()));
             let spills =
                 SpillManager::new(context.runtime_env(), spill_metrics, Arc::clone(&schema));
             StreamingMergeBuilder::new()

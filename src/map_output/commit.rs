@@ -1,7 +1,7 @@
 //! Files of map outputs: names, the commit of a pair, removal.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crc32fast::Hasher;
 
+use super::cancel::Cancel;
 use super::index::IndexLayout;
 use super::open::read_trailer;
 use super::source::{LocalOutput, SegmentSource};
@@ -33,6 +34,11 @@ impl fmt::Display for OutputName {
 }
 
 impl OutputName {
+    /// The output that a store has in a file of this path.
+    pub(super) fn of_file(path: &Path) -> Option<Self> {
+        Self::parse(path.file_stem()?.to_str()?)
+    }
+
     /// The name in a file name without its extension.
     fn parse(stem: &str) -> Option<Self> {
         let (shuffle, map_id) = stem.strip_prefix("shuffle_")?.split_once('_')?;
@@ -159,7 +165,8 @@ impl OutputStore {
     /// The output as a source for readers.
     #[must_use]
     pub fn source(&self, name: OutputName, layout: IndexLayout) -> LocalOutput {
-        LocalOutput::new(name.map_id, self.data_path(name), self.index_path(name), layout)
+        let (data, index) = (self.data_path(name), self.index_path(name));
+        LocalOutput::new(name.map_id, data, index, layout).with_output_name(name)
     }
 
     fn note(&self, step: CommitStep) {
@@ -187,7 +194,7 @@ impl OutputStore {
     /// The lock of an output. Its file is removed by whoever holds it last; a lock on a file that is no longer there does not
     /// count.
     fn lock(&self, name: OutputName) -> Result<Lock> {
-        let path = self.directory.join(format!(".{name}.lock"));
+        let path = self.lock_path(name);
         let failed = |error| io_error("lock map output", &path, error);
         loop {
             let file = OpenOptions::new()
@@ -207,13 +214,30 @@ impl OutputStore {
         }
     }
 
+    fn lock_path(&self, name: OutputName) -> PathBuf {
+        self.directory.join(format!(".{name}.lock"))
+    }
+
+    /// Waits for whoever holds the lock of an output, if anybody does. A lock that cannot be asked for, for want of rights
+    /// say, is not waited for. Blocks the thread.
+    pub(super) fn await_lock(&self, name: OutputName) {
+        if let Ok(file) = File::open(self.lock_path(name)) {
+            // Whether it comes or fails, nothing is done under it.
+            drop(file.lock_shared());
+        }
+    }
+
     /// Removes temporary files of an output whose attempts are dead. The lock is held.
     fn remove_dead(&self, name: OutputName) -> Result<()> {
-        for path in self.files()? {
-            let Some((of, rest)) = hidden(&path).filter(|(of, _)| *of == name) else { continue };
-            let attempt = rest.strip_suffix(".tmp").and_then(|rest| rest.split('.').next());
+        let prefix = format!(".{name}.");
+        for entry in self.entries()? {
+            let entry = entry?;
+            let file_name = entry.file_name();
+            let rest = file_name.to_str().and_then(|file| file.strip_prefix(&prefix));
+            let attempt = rest.and_then(|rest| rest.strip_suffix(".tmp")?.split('.').next());
             let Some(attempt) = attempt else { continue };
-            if is_dead(&self.directory.join(format!(".{of}.{attempt}.data.tmp"))) {
+            if is_dead(&self.directory.join(format!("{prefix}{attempt}.data.tmp"))) {
+                let path = entry.path();
                 absent_is_fine(fs::remove_file(&path))
                     .map_err(|error| io_error("remove map output", &path, error))?;
             }
@@ -221,10 +245,10 @@ impl OutputStore {
         Ok(())
     }
 
-    fn files(&self) -> Result<Vec<PathBuf>> {
+    fn entries(&self) -> Result<impl Iterator<Item = Result<DirEntry>>> {
         let failed = |error| io_error("list map outputs", &self.directory, error);
         let entries = fs::read_dir(&self.directory).map_err(failed)?;
-        entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+        Ok(entries.map(move |entry| entry.map_err(failed)))
     }
 
     /// The trailer of an output's pair, if it is valid: both files are complete and of one attempt.
@@ -240,6 +264,15 @@ impl OutputStore {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The epoch of an output's pair, if it has a valid one. Blocks the thread.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    #[cfg(feature = "ballista")]
+    pub(crate) fn epoch_of(&self, name: OutputName) -> Result<Option<u64>> {
+        Ok(self.valid_pair(name)?.map(|trailer| trailer.epoch))
     }
 
     /// Whether an output has a valid pair.
@@ -275,15 +308,12 @@ impl OutputStore {
     /// # Errors
     /// Those of the file system.
     pub fn remove_before(&self, shuffle: u64, epoch: u64) -> Result<Vec<OutputName>> {
-        let mut names: Vec<OutputName> = self
-            .files()?
-            .iter()
-            .filter_map(|path| match hidden(path) {
-                Some((name, _)) => Some(name),
-                None => OutputName::parse(path.file_stem()?.to_str()?),
-            })
-            .filter(|name| name.shuffle == shuffle)
-            .collect();
+        let mut names = Vec::new();
+        for entry in self.entries()? {
+            let file = PathBuf::from(entry?.file_name());
+            let name = hidden(&file).or_else(|| OutputName::of_file(&file));
+            names.extend(name.filter(|name| name.shuffle == shuffle));
+        }
         names.sort_unstable();
         names.dedup();
         let mut removed = Vec::new();
@@ -299,10 +329,10 @@ impl OutputStore {
     }
 }
 
-/// The output of a lock or a temporary file, and what follows in its name.
-fn hidden(path: &Path) -> Option<(OutputName, &str)> {
-    let (stem, rest) = path.file_name()?.to_str()?.strip_prefix('.')?.split_once('.')?;
-    Some((OutputName::parse(stem)?, rest))
+/// The output of a lock or a temporary file.
+fn hidden(path: &Path) -> Option<OutputName> {
+    let (stem, _) = path.file_name()?.to_str()?.strip_prefix('.')?.split_once('.')?;
+    OutputName::parse(stem)
 }
 
 /// Whether the attempt with this data file is known to be dead: the file is gone, or nobody holds its lock. What cannot
@@ -372,8 +402,13 @@ impl Pending {
     }
 
     /// Puts the pair in place, or finds that an earlier attempt of this epoch or a later one did. All of the data but its
-    /// trailer is written.
-    pub(super) fn commit(self, trailer: &Trailer, index: &[u8]) -> Result<Committed> {
+    /// trailer is written. A cancelled attempt leaves what is there.
+    pub(super) fn commit(
+        self,
+        trailer: &Trailer,
+        index: &[u8],
+        cancel: &Cancel,
+    ) -> Result<Committed> {
         let store = &self.store;
         let failed = |path: &Path, error| io_error("commit map output", path, error);
         let mut file = &self.file;
@@ -396,6 +431,7 @@ impl Pending {
             return Ok(Committed { attempt_id: known.attempt_id, ours: false, data, index });
         }
         store.note(CommitStep::Locked);
+        cancel.check().map_err(|error| failed(&data, error))?;
         absent_is_fine(fs::remove_file(&index)).map_err(|error| failed(&index, error))?;
         store.note(CommitStep::OldIndexUnlinked);
         fs::rename(&self.data, &data).map_err(|error| failed(&data, error))?;

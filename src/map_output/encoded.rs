@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::blocks::Blocks;
-use crate::block::{BlockHeader, BlockInfo, BlockResult};
+use crate::block::{BlockHeader, BlockInfo, BlockResult, DecodeLimits};
 use crate::codec::to_u64;
 use crate::memory::{Ledger, Permit};
 
@@ -49,6 +49,9 @@ impl Encoded {
 
     /// Adds the block of `rows` rows that `write` appends to the buffer it gets. It takes over what `room` has of the bytes
     /// it needs, and the rest whatever the pool says.
+    ///
+    /// # Errors
+    /// Those of `write`, and for a block that no reader would take.
     pub(super) fn push(
         &mut self,
         partition: usize,
@@ -59,7 +62,8 @@ impl Encoded {
         let (header, bytes) = self.blocks.push(partition, rows, |out| {
             let start = out.len();
             write(out)?;
-            BlockHeader::parse(out.get(start..).unwrap_or_default())
+            let header = BlockHeader::parse(out.get(start..).unwrap_or_default())?;
+            DecodeLimits::default().check(&header).map(|_| header)
         })?;
         self.held.move_from(room, bytes.min(room.bytes()));
         self.held.resize(self.blocks.bytes());
@@ -84,5 +88,39 @@ impl Encoded {
         self.held.merge(self.per_partition);
         let parked = Parked { input, blocks: self.blocks, permit: self.held };
         (parked, Counted { rows: self.rows, memory_bytes: self.memory_bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
+
+    use super::*;
+    use crate::block::BlockError;
+
+    #[test]
+    fn a_block_that_no_reader_takes_is_not_kept() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let ledger = Ledger::unspillable("test", &pool);
+        let mut encoded = Encoded::new(&ledger, 1);
+        let limit = u32::try_from(DecodeLimits::default().max_decoded_bytes).unwrap();
+        for (decoded_bytes, taken) in [(limit, true), (limit + 1, false)] {
+            let pushed = encoded.push(0, 1, &mut ledger.empty(), |out| {
+                let header = BlockHeader {
+                    codec: 0,
+                    rows: 1,
+                    decoded_bytes,
+                    raw_bytes: 0,
+                    stored_bytes: 0,
+                    plain_bytes: 0,
+                    crc: 0,
+                };
+                out.extend_from_slice(&header.to_bytes());
+                Ok(BlockInfo { rows: 1, raw_bytes: 0, stored_bytes: out.len() })
+            });
+            let (what, found) = ("decoded bytes", u64::from(decoded_bytes));
+            let refused = BlockError::Limit { what, found, limit: u64::from(limit) };
+            assert_eq!(pushed, if taken { Ok(()) } else { Err(refused) });
+        }
     }
 }

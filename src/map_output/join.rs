@@ -114,6 +114,7 @@ impl Joiner {
         for batch in joined.finish()? {
             self.out.clear();
             self.encoder.encode(&batch, 0, batch.num_rows(), &mut self.out)?;
+            self.decoder.check_limits(&BlockHeader::parse(&self.out)?)?;
             segment.append(&self.out, batch.num_rows())?;
         }
         self.held.resize(self.held_bytes());

@@ -78,19 +78,22 @@
 //!
 //! Under a lock of the output: both files are complete under temporary names; where a valid pair exists, the new one is
 //! discarded; else the old index is unlinked, the data renamed, the index renamed. Whatever is killed at whatever moment
-//! leaves a valid pair or none.
+//! leaves a valid pair or none. A task that was cancelled before the unlinking commits nothing.
 //!
 //! # Invariants
 //!
 //! - **O1** Nothing of an index is believed before a checksum over it holds; entries lie within the data, in order, without
 //!   gaps in a partition.
 //! - **O2** A reader gives rows only of blocks whose checksum holds, and ends only after those of segment and index
-//!   agree; data and index of different attempts are reopened once, then an error.
+//!   agree; a file that is missing, or data and index of different attempts, are reopened once, when the commit that may
+//!   be under way has ended; then it is an error.
 //! - **O3** Every fault of a map output is an [`IFileError::LostOutput`](crate::IFileError::LostOutput), which names map
-//!   task, partition and offset.
-//! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id.
+//!   task, partition and offset. What the reading process lacks or does wrong is not.
+//! - **O4** An output's bytes depend on its rows, their order and the options, but for the attempt id; as long as the memory
+//!   pool refuses nothing. Where it does, blocks are cut and runs spilled at that moment.
 
 mod blocks;
+mod cancel;
 mod collect;
 mod commit;
 mod encoded;

@@ -1,5 +1,6 @@
 //! Opens a map output: data and index of one attempt.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use super::commit::{OutputName, OutputStore};
@@ -20,10 +21,16 @@ pub(super) struct OpenOutput {
 }
 
 impl OpenOutput {
-    /// Opens an output. Files of different attempts are opened once more: a commit may have been under way.
+    /// Opens an output. Where a file is missing, or of another attempt than the other, a commit may be under way: it is
+    /// waited for, and the output opened once more. Where that is not possible, what was wrong at first says more. Blocks
+    /// the thread.
     pub(super) fn open(source: &dyn SegmentSource, partitions: u32) -> Result<Self> {
         match Self::open_once(source, partitions) {
-            Err(IFileError::Corrupt(_)) => Self::open_once(source, partitions),
+            Err(first) if may_be_under_way(&first) => {
+                source.await_commit();
+                Self::open_once(source, partitions)
+                    .map_err(|second| if says_more(&second) { second } else { first })
+            }
             other => other,
         }
     }
@@ -65,6 +72,18 @@ impl OpenOutput {
         let id = head.map(|head| head.attempt_id).or(trailer.map(|trailer| trailer.attempt_id));
         Ok(Self { source: open, index, attempt_id: id, trailer })
     }
+}
+
+fn may_be_under_way(error: &IFileError) -> bool {
+    match error {
+        IFileError::Corrupt(_) => true,
+        IFileError::Io { source, .. } => source.kind() == ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+fn says_more(second: &IFileError) -> bool {
+    matches!(second, IFileError::Corrupt(_)) || second.is_ours()
 }
 
 /// The trailer of a data file; `None` if only parts of the file are here.

@@ -139,6 +139,11 @@ fn lost(
     IFileError::LostOutput(Box::new(LostOutput { map_id, place, cause: cause.into() }))
 }
 
+/// `error` as a lost output, unless this process is to blame for it.
+fn lost_by(map_id: u64, place: Place, error: IFileError) -> IFileError {
+    error.into_ours().unwrap_or_else(|error| lost(map_id, place, error))
+}
+
 /// What a plan expects of every output that it reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
@@ -179,7 +184,7 @@ impl Expected {
                 partition: known.as_ref().and_then(|known| known.partition).or(place.partition),
                 ..known.unwrap_or(place.clone())
             };
-            lost(read.source.map_id(), place, error)
+            lost_by(read.source.map_id(), place, error)
         };
         // One of another attempt has been replaced since it was opened.
         let mut open = match known.filter(|open| self.check(read, open).is_ok()) {
@@ -307,7 +312,8 @@ impl SegmentBatches {
     /// The rows of the next block; `None` after the last, when all checksums have been compared.
     ///
     /// # Errors
-    /// [`IFileError::LostOutput`] for whatever is wrong with a map output. The reader is of no use after that.
+    /// [`IFileError::LostOutput`] for whatever is wrong with a map output; what this process lacks, as descriptors, as it
+    /// is. The reader is of no use after that.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.next_block(&mut |decoder, block, _| decoder.decode(block))
     }
@@ -452,14 +458,14 @@ impl SegmentBatches {
 fn failed(current: &Current, partition: u32, offset: u64, error: IFileError) -> IFileError {
     let offset = error.place().map_or(offset, |place| place.offset);
     let place = Place { file: Some(Arc::clone(&current.name)), partition: Some(partition), offset };
-    lost(current.map_id, place, error)
+    lost_by(current.map_id, place, error)
 }
 
 /// One read per segment of `reads`, for merges of sorted segments. All of an output's are of the attempt that is open now:
-/// positions in the pair of another one say nothing.
+/// positions in the pair of another one say nothing. They share its files where they can, for all are read at once.
 ///
 /// # Errors
-/// [`IFileError::LostOutput`] for an output that is not as expected.
+/// [`IFileError::LostOutput`] for an output that is not as expected; what this process lacks, as it is.
 pub(crate) fn reads_by_segment(
     reads: &[ShuffleRead],
     expected: &Expected,
@@ -468,7 +474,16 @@ pub(crate) fn reads_by_segment(
     for read in reads {
         let (open, segments) = expected.open(read, None)?;
         let first = read.segments.as_ref().map_or(0, |wanted| wanted.start);
-        let read = read.clone().with_attempt_id(open.attempt_id.or(read.attempt_id));
+        let mut read = read.clone().with_attempt_id(open.attempt_id.or(read.attempt_id));
+        drop(open);
+        if segments.len() > 1 {
+            let place = Place { file: Some(read.source.name()), ..Place::default() };
+            let shared = read.source.to_shared();
+            let shared = shared.map_err(|error| lost_by(read.source.map_id(), place, error))?;
+            if let Some(shared) = shared {
+                read.source = shared;
+            }
+        }
         let positions = (first..).take(segments.len());
         single.extend(positions.map(|at| read.clone().with_segments(at..at + 1)));
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 
+use super::commit::{OutputName, OutputStore};
 use super::index::IndexLayout;
 use crate::codec::to_u64;
 use crate::error::{Fault, IFileError, Place, Result};
@@ -28,6 +29,18 @@ pub trait SegmentSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`IFileError::Io`] if there is none.
     fn open(&self) -> Result<Box<dyn OpenSegments>>;
+
+    /// The same output, open: whoever opens what is returned shares its files. `None` where every reader has to open the
+    /// output itself. May block.
+    ///
+    /// # Errors
+    /// Those of [`SegmentSource::open`].
+    fn to_shared(&self) -> Result<Option<Arc<dyn SegmentSource>>> {
+        Ok(None)
+    }
+
+    /// Waits until no commit of the output is under way, where this process can tell. Blocks the thread.
+    fn await_commit(&self) {}
 
     /// The files, if this is an output in local files: what another process can open as well.
     fn as_local(&self) -> Option<&LocalOutput> {
@@ -69,17 +82,28 @@ pub struct LocalOutput {
     data: PathBuf,
     index: PathBuf,
     layout: IndexLayout,
+    /// Under which commits lock it.
+    output: Option<OutputName>,
 }
 
 impl LocalOutput {
-    /// The output of map task `map_id` in these files.
+    /// The output of map task `map_id` in these files. Its name follows from that of the data file, where this is one that
+    /// an [`OutputStore`] gives.
     pub fn new(
         map_id: u64,
         data: impl Into<PathBuf>,
         index: impl Into<PathBuf>,
         layout: IndexLayout,
     ) -> Self {
-        Self { map_id, data: data.into(), index: index.into(), layout }
+        let data = data.into();
+        let output = OutputName::of_file(&data);
+        Self { map_id, data, index: index.into(), layout, output }
+    }
+
+    /// The same, of the output `name` of the directory of its data file.
+    #[must_use]
+    pub fn with_output_name(self, name: OutputName) -> Self {
+        Self { output: Some(name), ..self }
     }
 
     /// The data file.
@@ -109,19 +133,17 @@ impl SegmentSource for LocalOutput {
     }
 
     fn open(&self) -> Result<Box<dyn OpenSegments>> {
-        let open = |path: &Path| -> Result<NamedFile> {
-            let name: Arc<str> = path.display().to_string().into();
-            let failed = |source| IFileError::Io {
-                action: "open map output",
-                place: Place { file: Some(Arc::clone(&name)), ..Place::default() },
-                source,
-            };
-            let file = File::open(path).map_err(failed)?;
-            Ok(NamedFile { file, name })
-        };
-        // The index goes first: it is renamed last, so its data is there or newer.
-        let index = open(&self.index)?;
-        Ok(Box::new(OpenFiles { data: open(&self.data)?, index }))
+        Ok(Box::new(self.open_files()?))
+    }
+
+    fn to_shared(&self) -> Result<Option<Arc<dyn SegmentSource>>> {
+        Ok(Some(Arc::new(SharedOutput { local: self.clone(), files: self.open_files()? })))
+    }
+
+    fn await_commit(&self) {
+        if let (Some(name), Some(directory)) = (self.output, self.data.parent()) {
+            OutputStore::new(directory).await_lock(name);
+        }
     }
 
     fn as_local(&self) -> Option<&LocalOutput> {
@@ -129,6 +151,54 @@ impl SegmentSource for LocalOutput {
     }
 }
 
+impl LocalOutput {
+    fn open_files(&self) -> Result<OpenFiles> {
+        let open = |path: &Path| -> Result<Arc<NamedFile>> {
+            let name: Arc<str> = path.display().to_string().into();
+            let failed = |source| IFileError::Io {
+                action: "open map output",
+                place: Place { file: Some(Arc::clone(&name)), ..Place::default() },
+                source,
+            };
+            let file = File::open(path).map_err(failed)?;
+            Ok(Arc::new(NamedFile { file, name }))
+        };
+        // The index goes first: it is renamed last, so its data is there or newer.
+        let index = open(&self.index)?;
+        Ok(OpenFiles { data: open(&self.data)?, index })
+    }
+}
+
+/// A map output in local files that are open.
+#[derive(Debug)]
+struct SharedOutput {
+    local: LocalOutput,
+    files: OpenFiles,
+}
+
+impl SegmentSource for SharedOutput {
+    fn map_id(&self) -> u64 {
+        self.local.map_id()
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.local.name()
+    }
+
+    fn layout(&self) -> IndexLayout {
+        self.local.layout()
+    }
+
+    fn open(&self) -> Result<Box<dyn OpenSegments>> {
+        Ok(Box::new(self.files.clone()))
+    }
+
+    fn as_local(&self) -> Option<&LocalOutput> {
+        Some(&self.local)
+    }
+}
+
+#[derive(Debug)]
 struct NamedFile {
     file: File,
     name: Arc<str>,
@@ -152,9 +222,11 @@ impl NamedFile {
     }
 }
 
+/// Read by position, so that readers can share them.
+#[derive(Debug, Clone)]
 struct OpenFiles {
-    data: NamedFile,
-    index: NamedFile,
+    data: Arc<NamedFile>,
+    index: Arc<NamedFile>,
 }
 
 impl OpenSegments for OpenFiles {

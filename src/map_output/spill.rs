@@ -18,6 +18,7 @@ use super::writer::{BlockBytes, OutputWriter, write_segment};
 use crate::codec::{Codec, to_u64, to_usize_limit};
 use crate::error::Place;
 use crate::ifile::{SegmentOptions, WriteScratch};
+use crate::memory::{Kept, Ledger};
 
 const FILE_BUFFER: usize = 256 * 1024;
 
@@ -39,6 +40,9 @@ pub(super) struct Spills {
     pub(super) runs: Vec<SpilledRun>,
     /// Bytes of all runs.
     pub(super) bytes: u64,
+    /// What the segments of runs hold of memory.
+    held_bytes: usize,
+    held: Kept,
 }
 
 struct OpenFile {
@@ -63,8 +67,17 @@ impl Write for Whole {
 }
 
 impl Spills {
-    pub(super) fn new(disk: Arc<DiskManager>, owner: Arc<str>) -> Self {
-        Self { disk, owner, scratch: None, open: None, runs: Vec::new(), bytes: 0 }
+    pub(super) fn new(disk: Arc<DiskManager>, owner: Arc<str>, ledger: &Arc<Ledger>) -> Self {
+        Self {
+            disk,
+            owner,
+            scratch: None,
+            open: None,
+            runs: Vec::new(),
+            bytes: 0,
+            held_bytes: 0,
+            held: Kept::new(ledger.empty()),
+        }
     }
 
     pub(super) fn disk(&self) -> Arc<DiskManager> {
@@ -117,6 +130,8 @@ impl Spills {
         open.sink.flush().map_err(|error| failed(error.into()))?;
         let bytes = open.end - start;
         self.bytes += bytes;
+        self.held_bytes += segments.capacity() * size_of::<(usize, StoredSegment)>();
+        self.held.resize(self.held_bytes);
         let (file, name) = (Arc::clone(&open.file), Arc::clone(&open.name));
         if file.path().is_some() {
             self.open = Some(open);
@@ -128,8 +143,8 @@ impl Spills {
         Ok(bytes)
     }
 
-    /// Ends writing, and opens the runs for splicing.
-    pub(super) fn into_readers(mut self) -> Result<Vec<RunReader>> {
+    /// Ends writing, and opens the runs for splicing; with what their segments hold of memory.
+    pub(super) fn into_readers(mut self) -> Result<(Vec<RunReader>, Kept)> {
         if let Some(mut open) = self.open.take() {
             open.sink.flush()?;
             open.sink.get_mut().0.finish()?;
@@ -155,7 +170,7 @@ impl Spills {
             let segments = run.segments.into_iter().peekable();
             readers.push(RunReader { bytes, segments, name: run.name, _file: run.file });
         }
-        Ok(readers)
+        Ok((readers, self.held))
     }
 }
 
@@ -266,4 +281,31 @@ fn read_stream(
     rest.drain(..skip + len);
     *at = offset + to_u64(len);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::disk_manager::DiskManagerBuilder;
+    use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
+
+    use super::*;
+
+    #[test]
+    fn segments_of_runs_are_reserved_until_they_are_spliced() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let ledger = Ledger::unspillable("test", &pool);
+        let disk = Arc::new(DiskManagerBuilder::default().build().unwrap());
+        let mut spills = Spills::new(disk, "test".into(), &ledger);
+        for runs in 1..=3 {
+            let blocks = || vec![BlockBytes { bytes: &[1, 2, 3], rows: 1 }];
+            spills.write((0..1000).map(|partition| (partition, blocks()))).unwrap();
+            let least = runs * 1000 * size_of::<(usize, StoredSegment)>();
+            assert!((least..2 * least).contains(&pool.reserved()), "{}", pool.reserved());
+        }
+        let before = pool.reserved();
+        let (readers, held) = spills.into_readers().unwrap();
+        assert_eq!((readers.len(), pool.reserved()), (3, before));
+        drop((readers, held));
+        assert_eq!(pool.reserved(), 0);
+    }
 }

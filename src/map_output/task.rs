@@ -13,6 +13,7 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
+use super::cancel::Cancel;
 use super::collect::{Collector, Shared};
 use super::commit::{Committed, OutputName, OutputStore};
 use super::encoded::Counted;
@@ -23,7 +24,7 @@ use super::options::MapOutputOptions;
 use super::segment::{StoredSegment, composed_crc};
 use super::spill::Spills;
 use super::writer::OutputWriter;
-use crate::block::schema_fingerprint;
+use crate::block::{DecodeLimits, schema_fingerprint};
 use crate::codec::to_u64;
 use crate::config::IFileOptions;
 use crate::map_status::{
@@ -135,13 +136,17 @@ impl MapTask {
         let shares =
             Shares { most: self.options.memory_share, headroom: self.options.memory_headroom };
         let disk = Arc::clone(&context.runtime_env().disk_manager);
+        let ledger = Ledger::new(&self.owner, context.memory_pool(), shares);
         let shared = Arc::new(Shared {
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
             staged_bytes: self.output.staged_bytes / inputs.len().max(1),
-            block_rows: context.session_config().batch_size().max(1),
-            ledger: Ledger::new(&self.owner, context.memory_pool(), shares),
-            spills: Mutex::new(Spills::new(disk, Arc::clone(&self.owner))),
+            block_rows: context
+                .session_config()
+                .batch_size()
+                .clamp(1, DecodeLimits::default().max_rows),
+            spills: Mutex::new(Spills::new(disk, Arc::clone(&self.owner), &ledger)),
+            ledger,
             parked: Mutex::default(),
             squeeze: AtomicUsize::new(0),
             metrics: self.metrics.clone(),
@@ -167,10 +172,12 @@ impl MapTask {
         let counted = futures::future::try_join_all(joined).await?;
         let metrics = self.metrics.clone();
         let ledger = Arc::clone(&shared.ledger);
+        let cancel = Cancel::default();
+        let _dropped_with_this = cancel.on_drop();
         let written = SpawnedTask::spawn_blocking(move || {
             let time = self.metrics.write_time.clone();
             let timer = time.timer();
-            let written = self.write(&shared, &counted);
+            let written = self.write(&shared, &counted, cancel);
             timer.done();
             written
         });
@@ -184,23 +191,25 @@ impl MapTask {
     }
 
     /// Writes and commits what was collected. Blocks the thread.
-    fn write(self, shared: &Shared, counted: &[Counted]) -> Result<WrittenOutput> {
+    fn write(self, shared: &Shared, counted: &[Counted], cancel: Cancel) -> Result<WrittenOutput> {
         let partitions = self.partitioning.partition_count();
         let attempt_id = fresh_attempt_id(self.name, self.attempt);
         let (disk, owner) = {
             let spills = shared.spills.lock();
             (spills.disk(), Arc::clone(&self.owner))
         };
-        let spills = std::mem::replace(&mut *shared.spills.lock(), Spills::new(disk, owner));
+        let empty = Spills::new(disk, owner, &shared.ledger);
+        let spills = std::mem::replace(&mut *shared.spills.lock(), empty);
         let spilled = Spilled { runs: to_u64(spills.runs.len()), bytes: spills.bytes };
-        let mut readers = spills.into_readers()?;
+        let (mut readers, held) = spills.into_readers()?;
         let mut parked = std::mem::take(&mut *shared.parked.lock());
         parked.sort_unstable_by_key(|parked| parked.input);
         let pending = self.store.begin(self.name, attempt_id)?;
-        let mut writer = OutputWriter::new(pending, partitions)?;
+        let mut writer = OutputWriter::new(pending, partitions, cancel, &shared.ledger)?;
         let mut joiner = Joiner::try_new(&self, shared)?;
         let first_run = u32::try_from(readers.len()).unwrap_or(u32::MAX);
         for partition in 0..partitions {
+            writer.check(partition)?;
             if let Some(joiner) = &mut joiner {
                 joiner.join(partition, &mut readers, &parked, &mut writer)?;
                 continue;
@@ -221,7 +230,7 @@ impl MapTask {
                 writer.blocks(partition, first_run, &blocks)?;
             }
         }
-        drop((readers, parked));
+        drop((readers, held, parked));
         let placement = placement_of(&self.partitioning);
         let head = OutputHead {
             attempt_id,

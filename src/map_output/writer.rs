@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result as DataFusionResult;
 
+use super::cancel::Cancel;
 use super::commit::{Committed, Pending};
 use super::index::{IndexLayout, OutputHead, encode_index};
 use super::segment::{StoredSegment, composed_crc, segment_crc};
@@ -15,11 +16,15 @@ use super::trailer::Trailer;
 use crate::codec::{Codec, to_u64, to_usize_limit};
 use crate::error::{IFileError, Place, Result};
 use crate::ifile::{RawBound, SegmentOptions, SegmentWriter, WriteScratch};
+use crate::memory::{Kept, Ledger};
 
 const FILE_BUFFER: usize = 256 * 1024;
 
 /// Segments from here on are copied by the system, smaller ones through the file's buffer.
 const COPY_RANGE: u64 = 256 * 1024;
+
+/// Bytes that the system copies at once, however many there are: a task that is cancelled stops after them.
+const COPY_STEP: usize = 64 * 1024 * 1024;
 
 /// Two lengths before a record.
 const MAX_RECORD_HEAD: usize = 10;
@@ -93,29 +98,42 @@ pub(super) fn write_segment<W: Write>(
 /// The data file of an attempt: segments come in the order of their partitions.
 pub(super) struct OutputWriter {
     pending: Pending,
+    cancel: Cancel,
     sink: BufWriter<File>,
     scratch: WriteScratch,
     file: Arc<str>,
     offset: u64,
     partitions: Vec<Vec<StoredSegment>>,
+    /// What the segments hold of memory.
+    held_bytes: usize,
+    held: Kept,
     copied: Vec<u8>,
 }
 
 impl OutputWriter {
-    pub(super) fn new(pending: Pending, partitions: usize) -> Result<Self> {
+    pub(super) fn new(
+        pending: Pending,
+        partitions: usize,
+        cancel: Cancel,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Self> {
         let file: Arc<str> = pending.data_path().display().to_string().into();
         let handle = pending.file().try_clone().map_err(|source| IFileError::Io {
             action: "write map output",
             place: Place { file: Some(Arc::clone(&file)), ..Place::default() },
             source,
         })?;
+        let held_bytes = partitions * size_of::<Vec<StoredSegment>>();
         Ok(Self {
             pending,
+            cancel,
             sink: BufWriter::with_capacity(FILE_BUFFER, handle),
             scratch: WriteScratch::new(SegmentOptions::new(Codec::None))?,
             file,
             offset: 0,
             partitions: vec![Vec::new(); partitions],
+            held_bytes,
+            held: Kept::new(ledger.force(held_bytes)),
             copied: Vec::new(),
         })
     }
@@ -128,10 +146,27 @@ impl OutputWriter {
         }
     }
 
+    /// Asks whether to go on with `partition`.
+    ///
+    /// # Errors
+    /// Once the task is cancelled.
+    pub(super) fn check(&self, partition: usize) -> Result<()> {
+        self.cancel.check().map_err(|source| {
+            let place = self.place(partition);
+            IFileError::Io { action: "write map output", place, source }
+        })
+    }
+
     fn push(&mut self, partition: usize, segment: StoredSegment) {
         self.offset = segment.end();
         if let Some(segments) = self.partitions.get_mut(partition) {
+            let capacity = segments.capacity();
             segments.push(segment);
+            if segments.capacity() > capacity {
+                let more = segments.capacity() - capacity;
+                self.held_bytes += more * size_of::<StoredSegment>();
+                self.held.resize(self.held_bytes);
+            }
         }
     }
 
@@ -186,7 +221,8 @@ impl OutputWriter {
             self.sink.write_all(&self.copied).map_err(failed)?;
         } else {
             self.sink.flush().map_err(failed)?;
-            copy_range(from, segment.offset, self.sink.get_mut(), segment.stored, &mut self.copied)
+            let (to, len) = (self.sink.get_mut(), segment.stored);
+            copy_range(from, segment.offset, to, len, &mut self.copied, &self.cancel)
                 .map_err(failed)?;
         }
         self.push(partition, StoredSegment { offset: self.offset, ..*segment });
@@ -232,7 +268,7 @@ impl OutputWriter {
             map_id: head.map_id,
             attempt: head.attempt,
         };
-        let committed = self.pending.commit(&trailer, &index)?;
+        let committed = self.pending.commit(&trailer, &index, &self.cancel)?;
         Ok((committed, self.partitions))
     }
 }
@@ -244,14 +280,16 @@ fn copy_range(
     to: &mut File,
     mut left: u64,
     buffer: &mut Vec<u8>,
+    cancel: &Cancel,
 ) -> std::io::Result<()> {
     while left > 0 {
+        cancel.check()?;
         let copied = rustix::fs::copy_file_range(
             from.as_fd(),
             Some(&mut offset),
             to.as_fd(),
             None,
-            to_usize_limit(left),
+            to_usize_limit(left).min(COPY_STEP),
         );
         match copied {
             Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -261,6 +299,7 @@ fn copy_range(
         }
     }
     while left > 0 {
+        cancel.check()?;
         buffer.resize(to_usize_limit(left).min(FILE_BUFFER), 0);
         from.read_exact_at(buffer, offset)?;
         to.write_all(buffer)?;
@@ -268,4 +307,32 @@ fn copy_range(
         left -= to_u64(buffer.len());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
+
+    use super::*;
+    use crate::map_output::{OutputName, OutputStore};
+    use crate::map_status::AttemptId;
+
+    #[test]
+    fn segments_of_the_index_are_reserved() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let ledger = Ledger::unspillable("test", &pool);
+        let directory = tempfile::tempdir().unwrap();
+        let name = OutputName { shuffle: 0, map_id: 0 };
+        let pending = OutputStore::new(directory.path()).begin(name, AttemptId([1; 16])).unwrap();
+        let mut writer = OutputWriter::new(pending, 100, Cancel::default(), &ledger).unwrap();
+        for (partition, run) in
+            (0..100).flat_map(|partition| (0..5).map(move |run| (partition, run)))
+        {
+            writer.blocks(partition, run, &[BlockBytes { bytes: &[1, 2, 3], rows: 1 }]).unwrap();
+        }
+        let least = 100 * size_of::<Vec<StoredSegment>>() + 500 * size_of::<StoredSegment>();
+        assert!((least..2 * least).contains(&pool.reserved()), "{}", pool.reserved());
+        drop(writer);
+        assert_eq!(pool.reserved(), 0);
+    }
 }

@@ -99,6 +99,11 @@ impl Ledger {
         })
     }
 
+    /// The name of the consumer.
+    pub(crate) fn name(&self) -> &str {
+        self.reservation.consumer().name()
+    }
+
     /// Bytes held now.
     pub(crate) fn held_bytes(&self) -> usize {
         self.reservation.size()

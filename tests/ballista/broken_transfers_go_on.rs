@@ -1,6 +1,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow_flight::flight_service_server::FlightService;
@@ -9,7 +10,7 @@ use arrow_flight::{
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
 };
 use ballista_core::serde::decode_protobuf;
-use ballista_core::serde::scheduler::{Action as Fetch, PartitionLocation};
+use ballista_core::serde::scheduler::{Action as Fetch, PartitionLocation, ShuffleFileKind};
 use ballista_executor::flight_service::BallistaFlightService;
 use datafusion::physical_plan::common::collect;
 use futures::{Stream, StreamExt};
@@ -166,13 +167,14 @@ impl FlightService for Watching {
         &self,
         request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
-        let Fetch::FetchPartition { byte_ranges, .. } =
+        let Fetch::FetchPartition { byte_ranges, file_kind, .. } =
             decode_protobuf(&request.get_ref().body).unwrap();
         for range in &byte_ranges {
             if range.length == 0 {
                 self.seen.empty.add(1);
             }
-            if range.length < 1 << 40 {
+            // Nobody knows how long an index is.
+            if file_kind == ShuffleFileKind::Data {
                 self.seen.largest.max(range.length);
             }
         }
@@ -291,4 +293,31 @@ async fn requests_and_bytes_in_flight_are_limited() {
     assert!(seen.largest.value() <= 2000, "{} bytes at once", seen.largest.value());
     assert_eq!(seen.empty.value(), 0);
     assert_eq!(seen.requests.value(), metric(&plan, "fetch_requests") as u64);
+}
+
+/// A fetch of an index that waits for its turn is not to keep the turn from the pieces that are read before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_at_a_time_suffices_for_many_outputs() {
+    let seen = Seen::default();
+    let executor = watched(&seen, usize::MAX).await;
+    let mut locations = Vec::new();
+    for task in 0..3 {
+        let inputs = [rows(task * 100_000, 20_000)];
+        let reported = write(&engine(), &executor, task as usize, &inputs, false).await;
+        locations.extend(executor.locations(&reported));
+    }
+    let mut config = session(true);
+    let options = config.options_mut();
+    options.set("ballista.shuffle.reader.max_blocks_in_flight_per_address", "1").unwrap();
+    options.set("ballista.shuffle.reader.max_bytes_in_flight", "2000").unwrap();
+    let plan = engine().with_readers(reading(&locations), executor.path()).unwrap();
+    let context = context(config, None);
+    // Side by side, so that partitions wait for indexes that others fetch.
+    let streams = (0..PARTITIONS).map(|at| plan.execute(at, Arc::clone(&context)).unwrap());
+    let read = futures::future::try_join_all(streams.map(collect));
+    let parts = tokio::time::timeout(Duration::from_secs(120), read).await;
+    let parts = parts.expect("the fetches stand still").unwrap();
+    assert_eq!(parts.iter().flatten().map(RecordBatch::num_rows).sum::<usize>(), 60_000);
+    let pieces = seen.requests.value() - 3;
+    assert!(pieces >= 3 * 3 * PARTITIONS as u64, "{pieces} pieces are too few to wait for");
 }

@@ -57,15 +57,26 @@ async fn a_missing_output() {
 async fn a_truncated_output() {
     failures(|executor| truncate(&executor.data(4), 100)).await;
     failures(|executor| truncate(&executor.data(4), 0)).await;
-    failures(|executor| truncate(&executor.index(4), 20)).await;
-    failures(|executor| truncate(&executor.index(4), 300)).await;
+    for len in [20, 300] {
+        let messages = failures(|executor| truncate(&executor.index(4), len)).await;
+        assert!(messages.iter().all(|message| message.contains("bytes of")), "{messages:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corrupt_output() {
     let messages = failures(|executor| flip(&executor.data(4), 60)).await;
     assert!(messages.iter().all(|message| message.contains("partition 0")), "{messages:?}");
-    failures(|executor| flip(&executor.index(4), 8 * 6 + 20)).await;
+    let messages = failures(|executor| flip(&executor.index(4), 8 * 6 + 20)).await;
+    assert!(messages.iter().all(|message| message.contains("expected checksum")), "{messages:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_longer_than_any() {
+    const LIMIT: u64 = 256 << 20;
+    let messages = failures(|executor| truncate(&executor.index(4), LIMIT + 8)).await;
+    let limit = format!("at most: expected {LIMIT}, found");
+    assert!(messages.iter().all(|message| message.contains(&limit)), "{messages:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

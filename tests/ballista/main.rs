@@ -14,6 +14,7 @@ mod broken_transfers_go_on;
 mod cluster;
 mod clusters_answer_like_one_process;
 mod engines_do_not_mix;
+mod failed_writes_are_tried_again;
 mod lost_executors_are_made_up_for;
 mod lost_outputs_are_failed_fetches;
 mod outputs_come_back;

@@ -123,3 +123,21 @@ async fn the_scheduler_gets_a_set_of_metrics_per_node_and_the_nulls_of_columns()
     assert!(nulls[1] > 0);
     assert_eq!(by_partition(&locations).len(), PARTITIONS);
 }
+
+/// As after a clock was set back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_of_a_later_time_is_replaced() {
+    const TRAILER_BYTES: usize = 64;
+    let executor = Executor::new().await;
+    write(&engine(), &executor, 0, &[rows(0, 300)], false).await;
+    let mut data = std::fs::read(executor.data(0)).unwrap();
+    let start = data.len() - TRAILER_BYTES;
+    let (trailer, crc) = data[start..].split_at_mut(TRAILER_BYTES - 4);
+    trailer[24..32].copy_from_slice(&(u64::MAX - 5).to_le_bytes());
+    crc.copy_from_slice(&crc32fast::hash(trailer).to_le_bytes());
+    std::fs::write(executor.data(0), data).unwrap();
+    let reported = write(&engine(), &executor, 0, &[rows(500, 70)], false).await;
+    let plan = reading(&executor.locations(&reported));
+    let found = read_all(&engine(), &executor, &plan, &context(session(false), None)).await;
+    assert_eq!(lines(&found), lines(&rows(500, 70)));
+}

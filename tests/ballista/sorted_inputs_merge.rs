@@ -1,3 +1,13 @@
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use datafusion::common::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+
 use crate::support::{
     Executor, PARTITIONS, context, engine, failed_fetch, keys, merging, read, released, rows,
     session, write,
@@ -70,4 +80,57 @@ async fn outputs_of_unknown_order_are_not_merged() {
     let context = context(session(false), None);
     let error = read(&engine, &executor, &plan, 0, context).await.unwrap_err().to_string();
     assert!(error.contains("knew of no order"), "{error}");
+}
+
+/// A pool that remembers who asked.
+#[derive(Debug, Default)]
+struct Asked {
+    inner: UnboundedMemoryPool,
+    names: Mutex<Vec<String>>,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl MemoryPool for Asked {
+    fn name(&self) -> &'static str {
+        "Asked"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.names.lock().unwrap().push(consumer.name().to_owned());
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.inner.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.inner.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.inner.try_grow(reservation, additional)
+    }
+
+    fn reserved(&self) -> usize {
+        self.inner.reserved()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_a_merge_is_asked_for_by_the_node_that_merges() {
+    let executor = Executor::new().await;
+    let reported = write(&engine(), &executor, 0, &[rows(0, 900), rows(5, 900)], true).await;
+    let pool = Arc::new(Asked::default());
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _);
+    let context = TaskContext::default().with_session_config(session(false));
+    let context = Arc::new(context.with_runtime(runtime.build_arc().unwrap()));
+    let plan = merging(&executor.locations(&reported));
+    read(&engine(), &executor, &plan, 0, context).await.unwrap();
+    let names = pool.names.lock().unwrap().clone();
+    assert!(names.contains(&"IFileFetchExec[Merge]".to_owned()), "{names:?}");
 }

@@ -151,8 +151,42 @@ async fn a_dropped_attempt_leaves_nothing() {
         assert!(std::time::Instant::now() < deadline, "memory or disk is held");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    // A task that is past its last await commits all the same: a valid pair, and no file else.
+    // One that commits already does so all the same: a valid pair, and no file else.
     store(directory.path()).remove(OutputName { shuffle: 1, map_id: 0 }).unwrap();
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_attempt_does_not_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(&Arc::new(RuntimeEnv::default()), 100);
+    let (reached, steps) = std::sync::mpsc::channel();
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
+    let resumed = std::sync::Mutex::new(resumed);
+    let writer = datafusion_ifile::IFileShuffleWriterExec::try_new(
+        input(2000, 2, 100),
+        hash(9),
+        write_to(directory.path(), NAME.map_id, IndexLayout::IFile),
+        datafusion_ifile::IFileOptions::default(),
+    );
+    let writer = writer.unwrap().with_commit_observer(move |step| {
+        reached.send(step).unwrap();
+        if step == CommitStep::DataWritten {
+            resumed.lock().unwrap().recv().unwrap();
+        }
+    });
+    let task = tokio::spawn(datafusion::physical_plan::collect(Arc::new(writer), context));
+    let (first, steps) =
+        tokio::task::spawn_blocking(move || (steps.recv().unwrap(), steps)).await.unwrap();
+    assert_eq!(first, CommitStep::DataWritten);
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    resume.send(()).unwrap();
+    // The steps end when the last one who could commit is gone.
+    let rest: Vec<CommitStep> =
+        tokio::task::spawn_blocking(move || steps.iter().collect()).await.unwrap();
+    assert!(!rest.contains(&CommitStep::DataRenamed), "{rest:?}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }

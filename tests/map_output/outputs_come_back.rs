@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
 use arrow::datatypes::Schema;
 use datafusion::common::{ScalarValue, SplitPoint};
@@ -8,8 +8,11 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::{Partitioning, RangePartitioning};
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
-use datafusion_ifile::map_output::{FetchedOutput, IndexLayout, SegmentSource, ShuffleRead};
+use datafusion::physical_plan::{ExecutionPlan, collect, collect_partitioned};
+use datafusion_ifile::map_output::{
+    FetchedOutput, IndexLayout, ReadCounters, SegmentBatches, SegmentSource, ShuffleRead,
+};
+use datafusion_ifile::{IFileOptions, IFileShuffleWriterExec};
 
 use crate::support::*;
 
@@ -218,4 +221,38 @@ async fn a_full_pool_makes_batches_smaller() {
         assert_eq!(runtime.memory_pool.reserved(), 0);
     }
     assert!(most_rows[0] > 3000 && most_rows[1] <= 600, "{most_rows:?}");
+}
+
+/// A session may have batches of more rows than readers take in one block.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_have_no_more_rows_than_readers_take() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(&Arc::new(RuntimeEnv::default()), 4 << 20);
+    let rows = 3 << 19;
+    let flags: arrow::array::ArrayRef =
+        Arc::new((0..rows).map(|row| Some(row % 3 == 0)).collect::<BooleanArray>());
+    let batch = RecordBatch::try_from_iter_with_nullable([("flag", flags, true)]).unwrap();
+    let input = MemorySourceConfig::try_new_exec(&[vec![batch.clone()]], batch.schema(), None);
+    let writer = IFileShuffleWriterExec::try_new(
+        input.unwrap(),
+        Partitioning::RoundRobinBatch(1),
+        write_to(directory.path(), 0, IndexLayout::IFile),
+        IFileOptions { block_bytes: 64 << 20, ..IFileOptions::default() },
+    );
+    let summary = collect(Arc::new(writer.unwrap()), Arc::clone(&context)).await.unwrap();
+    let status = Written::of(&summary[0]).status;
+    let read = ShuffleRead::new(Arc::new(source(&status)), 0..1);
+    let mut batches = SegmentBatches::try_new(
+        batch.schema(),
+        status.placement,
+        vec![read],
+        1 << 20,
+        ReadCounters::default(),
+    )
+    .unwrap();
+    let mut found = Vec::new();
+    while let Some(batch) = batches.next_batch().unwrap() {
+        found.push(batch);
+    }
+    assert_eq!(arrow::compute::concat_batches(&batch.schema(), &found).unwrap(), batch);
 }

@@ -7,6 +7,7 @@ use datafusion_ifile::map_output::{
     IndexLayout, LocalOutput, OpenSegments, SegmentSource, ShuffleRead,
 };
 use datafusion_ifile::map_status::MapStatus;
+use futures::{StreamExt, TryStreamExt};
 
 use crate::support::*;
 
@@ -107,4 +108,32 @@ async fn outputs_that_do_not_fit_are_refused_before_a_merge() {
     assert!(error.contains("attempt id of the output"), "{error}");
     let error = merged(&unsorted, read(&unsorted)).await.unwrap_err();
     assert!(error.contains("sorted"), "{error}");
+}
+
+/// Descriptors of this process for the file at `path`.
+fn descriptors(path: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = entries.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    targets.filter(|target| target == path).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn segments_of_an_output_share_its_files() {
+    const INPUTS: usize = 12;
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(&Arc::new(RuntimeEnv::default()), 1000);
+    let write_to = write_to(directory.path(), 0, IndexLayout::IFile);
+    let written = write(sorted_input(1_200_000, INPUTS, 1000), hash(1), write_to, &context).await;
+    let status = &written.status;
+    assert_eq!(status.columns.segments, Some(vec![INPUTS as u32]));
+    let reader = reader(status, reads(std::slice::from_ref(status))).with_order(order());
+    let mut stream = reader.execute(0, context).unwrap();
+    // All segments are read once the first row is known.
+    let first = stream.next().await.unwrap().unwrap();
+    assert_eq!(numbers(std::slice::from_ref(&first))[0], 0);
+    let output = source(status);
+    let open = [output.data(), output.index()].map(descriptors);
+    assert!(open.iter().all(|count| (1..=2).contains(count)), "{open:?}");
+    let rest: Vec<_> = stream.try_collect().await.unwrap();
+    assert_all_rows(&[vec![first], rest], 1_200_000);
 }

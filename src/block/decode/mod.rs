@@ -119,13 +119,20 @@ impl BlockDecoder {
 
     /// Holds a header against the limits, and gives its rows.
     pub(crate) fn check_limits(&self, header: &BlockHeader) -> BlockResult<usize> {
+        self.limits.check(header)
+    }
+}
+
+impl DecodeLimits {
+    /// Holds a header against the limits; returns the rows.
+    pub(crate) fn check(&self, header: &BlockHeader) -> BlockResult<usize> {
         let within = |what, found: u32, limit: usize| match usize::try_from(found) {
             Ok(found) if found <= limit => Ok(found),
             _ => Err(BlockError::Limit { what, found: u64::from(found), limit: limit as u64 }),
         };
-        within("decoded bytes", header.decoded_bytes, self.limits.max_decoded_bytes)?;
-        within("packed bytes", header.raw_bytes, self.limits.max_decoded_bytes)?;
-        within("rows", header.rows, self.limits.max_rows)
+        within("decoded bytes", header.decoded_bytes, self.max_decoded_bytes)?;
+        within("packed bytes", header.raw_bytes, self.max_decoded_bytes)?;
+        within("rows", header.rows, self.max_rows)
     }
 }
 
