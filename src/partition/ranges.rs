@@ -61,7 +61,7 @@ impl Ranges {
     pub(super) fn place(&mut self, batch: &RecordBatch, ids: &mut Vec<u32>) -> Result<()> {
         ids.clear();
         let arrays = evaluate_expressions_to_arrays(&self.keys, batch)?;
-        if !arrays.iter().map(|array| array.data_type()).eq(&self.types) {
+        if !arrays.iter().map(Array::data_type).eq(&self.types) {
             return self.place_values(batch, ids);
         }
         match &mut self.order {
