@@ -89,7 +89,7 @@ impl Shape {
         let rows = if self.quick { QUICK_ROWS } else { 2_880_404 };
         let batches = tables::table(&self.table, rows).expect("store_sales or strings");
         let key = if self.table == "strings" { "ca_address_sk" } else { "ss_item_sk" };
-        Input::new(batches, key, self)
+        Input::new(&batches, key, self)
     }
 
     fn options(&self) -> IFileOptions {
@@ -123,7 +123,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    fn new(batches: Vec<RecordBatch>, key: &'static str, shape: &Shape) -> Self {
+    fn new(batches: &[RecordBatch], key: &'static str, shape: &Shape) -> Self {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         // Every input has a few batches.
         let most_rows = (rows / shape.inputs / 2).clamp(1, BATCH_ROWS);
