@@ -22,6 +22,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use shared::{BATCH_ROWS, Input, Scheme, Shape, Side, drain, median};
 
 #[path = "../common/cpu.rs"]
+#[expect(dead_code, reason = "this bench measures no time")]
 mod cpu;
 mod shared;
 
