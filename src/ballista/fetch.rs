@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,19 +90,21 @@ pub(super) struct Failed {
     pub(super) message: String,
     /// Whether another try may go better.
     again: bool,
+    /// What the system of this process said, where that was the cause.
+    pub(super) os_error: Option<i32>,
 }
 
 impl Failed {
     fn fatal(message: String) -> Self {
-        Self { message, again: false }
+        Self { message, again: false, os_error: None }
     }
 
     fn again(message: String) -> Self {
-        Self { message, again: true }
+        Self { message, again: true, os_error: None }
     }
 
     /// A server that answers knows what is wrong; a connection that breaks may be better the next time.
-    fn of_status(status: &tonic::Status) -> Self {
+    pub(super) fn of_status(status: &tonic::Status) -> Self {
         use tonic::Code;
         let again = matches!(
             status.code(),
@@ -110,12 +113,14 @@ impl Failed {
             || status.code() == Code::ResourceExhausted
             || std::error::Error::source(status).is_some();
         let mut message = format!("{:?}: {}", status.code(), status.message());
+        let mut os_error = None;
         let mut cause = std::error::Error::source(status);
         while let Some(error) = cause {
+            os_error = error.downcast_ref().and_then(io::Error::raw_os_error).or(os_error);
             message = format!("{message}: {error}");
             cause = error.source();
         }
-        Self { message, again }
+        Self { message, again, os_error }
     }
 }
 

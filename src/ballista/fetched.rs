@@ -10,6 +10,7 @@
 //! many have a least size; where they are too many for two pieces each, none fetches ahead.
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,13 +56,18 @@ impl Indexes {
     }
 }
 
+/// The error of a fetch; where this process lacked something for it, that is the cause.
 fn failed(name: &Arc<str>, offset: u64, error: Failed) -> IFileError {
-    let place = Place { file: Some(Arc::clone(name)), partition: None, offset };
-    IFileError::Io { action: "fetch map output", place, source: std::io::Error::other(error) }
+    let of = |source| {
+        let place = Place { file: Some(Arc::clone(name)), partition: None, offset };
+        IFileError::Io { action: "fetch map output", place, source }
+    };
+    let lacked = error.os_error.map(|code| of(io::Error::from_raw_os_error(code)));
+    lacked.filter(IFileError::is_ours).unwrap_or_else(|| of(io::Error::other(error)))
 }
 
 fn stopped(name: &Arc<str>, offset: u64) -> IFileError {
-    let source = std::io::Error::new(std::io::ErrorKind::Interrupted, "the reader has stopped");
+    let source = io::Error::new(io::ErrorKind::Interrupted, "the reader has stopped");
     let place = Place { file: Some(Arc::clone(name)), partition: None, offset };
     IFileError::Io { action: "fetch map output", place, source }
 }
@@ -486,5 +492,15 @@ mod tests {
         assert_eq!(of(10..20, 10), [(10, 10)]);
         assert_eq!(of(10..10, 10), []);
         assert_eq!(of(0..2, 0), [(0, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn a_connection_for_which_descriptors_are_missing_is_no_fault_of_the_output() {
+        for (code, ours) in [(libc::EMFILE, true), (libc::ECONNREFUSED, false)] {
+            let cause = Box::new(io::Error::from_raw_os_error(code));
+            let error = Failed::of_status(&tonic::Status::from_error(cause));
+            assert_eq!(error.os_error, Some(code));
+            assert_eq!(failed(&"output".into(), 0, error).is_ours(), ours);
+        }
     }
 }
