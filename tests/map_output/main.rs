@@ -12,6 +12,7 @@ mod attempts_leave_a_valid_pair_or_none;
 mod damage_is_found;
 mod dictionaries_are_joined_as_far_as_keys_go;
 mod discarded_attempts_tell_of_the_pair_in_place;
+mod ended_inputs_make_room_for_others;
 mod indexes_have_their_layouts;
 mod outputs_come_back;
 mod outputs_go_by_epoch;
