@@ -1,45 +1,18 @@
 //! What an input holds when it ends is the first to go when another one needs memory.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion_ifile::map_output::{IndexLayout, OutputIndex, SegmentSource};
 use datafusion_ifile::map_status::MapStatus;
 use datafusion_ifile::{IFileOptions, IFileShuffleWriterExec};
 use futures::future::ready;
-use futures::stream::{self, BoxStream, StreamExt};
-use parking_lot::Mutex;
+use futures::stream::{self, StreamExt};
 use tokio::sync::oneshot;
 
 use crate::support::*;
-
-/// An input that is executed once.
-struct Once(Mutex<Option<BoxStream<'static, Result<RecordBatch>>>>, SchemaRef);
-
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
-    }
-}
-
-impl PartitionStream for Once {
-    fn schema(&self) -> &SchemaRef {
-        &self.1
-    }
-
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batches = self.0.lock().take().unwrap();
-        Box::pin(RecordBatchStreamAdapter::new(schema(), batches))
-    }
-}
 
 fn batches(numbers: Range<i64>) -> impl Iterator<Item = RecordBatch> {
     numbers.step_by(1000).map(|n| rows(n, n + 1000))
@@ -54,11 +27,7 @@ fn one_after_the_other(first: i64, all: i64) -> Arc<dyn ExecutionPlan> {
     });
     let after = stream::once(ended).filter_map(|_| ready(None));
     let after = after.chain(stream::iter(batches(first..all)).map(Ok));
-    let inputs = [before.boxed(), after.boxed()].map(|stream| {
-        Arc::new(Once(Mutex::new(Some(stream)), schema())) as Arc<dyn PartitionStream>
-    });
-    let table = StreamingTableExec::try_new(schema(), inputs.into(), None, None, false, None);
-    Arc::new(table.unwrap())
+    streamed(vec![before.boxed(), after.boxed()])
 }
 
 /// Rows of the output's segments by the run that they were written in; what was still in memory at the end is the last.
