@@ -117,11 +117,11 @@ impl IFileShuffleWriterExec {
         Ok(Self { input, partitioning, write, options, store, properties, metrics })
     }
 
-    /// The same; `observer` is called after each step of the commit, for traces and tests.
+    /// The same; `observer` is called after each step of the commit, for traces and tests. Its error is that of the step.
     #[must_use]
     pub fn with_commit_observer(
         self,
-        observer: impl Fn(CommitStep) + Send + Sync + 'static,
+        observer: impl Fn(CommitStep) -> std::io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self { store: self.store.with_observer(observer), ..self }
     }

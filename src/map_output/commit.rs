@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, DirEntry, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::cancel::Cancel;
 use super::index::IndexLayout;
 use super::open::read_trailer;
 use super::source::{LocalOutput, SegmentSource};
+use super::step::{CommitStep, Observer};
 use super::trailer::Trailer;
 use crate::codec::{to_u64, to_usize_limit};
 use crate::error::{Fault, IFileError, Place, Result};
@@ -46,28 +47,8 @@ impl OutputName {
     }
 }
 
-/// A step of a commit, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CommitStep {
-    /// The data file is complete under its temporary name.
-    DataWritten,
-    /// So is the index.
-    IndexWritten,
-    /// The lock is held, and no valid pair is there.
-    Locked,
-    /// An older index is gone.
-    OldIndexUnlinked,
-    /// The data file has its name.
-    DataRenamed,
-    /// The index has its name: the pair is valid.
-    IndexRenamed,
-}
-
 /// Bytes of an index that are read at a time to compare its checksum.
 const HASHED_BYTES: usize = 64 * 1024;
-
-type Observer = Arc<dyn Fn(CommitStep) + Send + Sync>;
 
 /// A directory of map outputs.
 #[derive(Clone)]
@@ -101,12 +82,12 @@ pub struct Committed {
     pub index: PathBuf,
 }
 
-fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> IFileError {
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> IFileError {
     let file = Some(path.display().to_string().into());
     IFileError::Io { action, place: Place { file, ..Place::default() }, source }
 }
 
-fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<bool> {
+fn absent_is_fine(result: io::Result<()>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -132,9 +113,12 @@ impl OutputStore {
         Self { fsync, ..self }
     }
 
-    /// Calls `observer` after each step of a commit.
+    /// Calls `observer` after each step of a commit. Its error is that of the step.
     #[must_use]
-    pub fn with_observer(self, observer: impl Fn(CommitStep) + Send + Sync + 'static) -> Self {
+    pub fn with_observer(
+        self,
+        observer: impl Fn(CommitStep) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
@@ -169,10 +153,21 @@ impl OutputStore {
         LocalOutput::new(name.map_id, data, index, layout).with_output_name(name)
     }
 
-    fn note(&self, step: CommitStep) {
-        if let Some(observer) = &self.observer {
-            observer(step);
-        }
+    /// Ends a step of a commit, which was for the file `path`.
+    fn end(&self, step: CommitStep, path: &Path, outcome: io::Result<()>) -> Result<()> {
+        let observer = self.observer.as_ref();
+        let seen = outcome.and_then(|()| observer.map_or(Ok(()), |observer| observer(step)));
+        seen.map_err(|error| io_error(step.action(), path, error))
+    }
+
+    /// A step that synchronizes, if that is asked for.
+    fn sync(
+        &self,
+        step: CommitStep,
+        path: &Path,
+        sync: impl FnOnce() -> io::Result<()>,
+    ) -> Result<()> {
+        if self.fsync { self.end(step, path, sync()) } else { Ok(()) }
     }
 
     /// Begins an attempt: opens its data file under a temporary name, and removes what killed attempts left.
@@ -410,19 +405,13 @@ impl Pending {
         cancel: &Cancel,
     ) -> Result<Committed> {
         let store = &self.store;
-        let failed = |path: &Path, error| io_error("commit map output", path, error);
-        let mut file = &self.file;
-        file.write_all(&trailer.encode()).map_err(|error| failed(&self.data, error))?;
-        if store.fsync {
-            file.sync_all().map_err(|error| failed(&self.data, error))?;
-        }
-        store.note(CommitStep::DataWritten);
-        let mut file = File::create(&self.index).map_err(|error| failed(&self.index, error))?;
-        file.write_all(index).map_err(|error| failed(&self.index, error))?;
-        if store.fsync {
-            file.sync_all().map_err(|error| failed(&self.index, error))?;
-        }
-        store.note(CommitStep::IndexWritten);
+        let data_written = (&self.file).write_all(&trailer.encode());
+        store.end(CommitStep::DataWritten, &self.data, data_written)?;
+        store.sync(CommitStep::DataSynced, &self.data, || self.file.sync_all())?;
+        let mut file = File::create(&self.index)
+            .map_err(|error| io_error(CommitStep::IndexWritten.action(), &self.index, error))?;
+        store.end(CommitStep::IndexWritten, &self.index, file.write_all(index))?;
+        store.sync(CommitStep::IndexSynced, &self.index, || file.sync_all())?;
         let (data, index) = (store.data_path(self.name), store.index_path(self.name));
         let _lock = store.lock(self.name)?;
         if let Some(known) = store.valid_pair(self.name)?
@@ -430,19 +419,26 @@ impl Pending {
         {
             return Ok(Committed { attempt_id: known.attempt_id, ours: false, data, index });
         }
-        store.note(CommitStep::Locked);
-        cancel.check().map_err(|error| failed(&data, error))?;
-        absent_is_fine(fs::remove_file(&index)).map_err(|error| failed(&index, error))?;
-        store.note(CommitStep::OldIndexUnlinked);
-        fs::rename(&self.data, &data).map_err(|error| failed(&data, error))?;
-        store.note(CommitStep::DataRenamed);
-        fs::rename(&self.index, &index).map_err(|error| failed(&index, error))?;
-        if store.fsync {
-            let directory = File::open(&store.directory).and_then(|directory| directory.sync_all());
-            directory.map_err(|error| failed(&store.directory, error))?;
-        }
-        store.note(CommitStep::IndexRenamed);
+        store.end(CommitStep::Locked, &data, Ok(()))?;
+        cancel.check().map_err(|error| io_error("commit map output", &data, error))?;
+        self.put_in_place(&data, &index).inspect_err(|_| {
+            // A half of a pair is of no use, and one that is not synchronized must not be found by the next attempt. Where
+            // the old index could not be removed, it stays with its data.
+            if let Err(error) = store.unlink(self.name) {
+                log::warn!("what is left of {} stays: {error}", self.name);
+            }
+        })?;
         Ok(Committed { attempt_id: self.attempt_id, ours: true, data, index })
+    }
+
+    fn put_in_place(&self, data: &Path, index: &Path) -> Result<()> {
+        let store = &self.store;
+        let unlinked = absent_is_fine(fs::remove_file(index)).map(drop);
+        store.end(CommitStep::OldIndexUnlinked, index, unlinked)?;
+        store.end(CommitStep::DataRenamed, data, fs::rename(&self.data, data))?;
+        store.end(CommitStep::IndexRenamed, index, fs::rename(&self.index, index))?;
+        let directory = &store.directory;
+        store.sync(CommitStep::DirectorySynced, directory, || File::open(directory)?.sync_all())
     }
 }
 

@@ -78,7 +78,9 @@
 //!
 //! Under a lock of the output: both files are complete under temporary names; where a valid pair exists, the new one is
 //! discarded; else the old index is unlinked, the data renamed, the index renamed. Whatever is killed at whatever moment
-//! leaves a valid pair or none. A task that was cancelled before the unlinking commits nothing.
+//! leaves a valid pair or none. Where it is asked for, each file is synchronized once it is complete, and the directory
+//! after the last rename. An attempt that fails leaves the old pair as it was or, from the unlinking of the old index on,
+//! no file. A task that was cancelled before the unlinking commits nothing.
 //!
 //! # Invariants
 //!
@@ -106,17 +108,19 @@ mod reader;
 mod segment;
 mod source;
 mod spill;
+mod step;
 mod task;
 mod trailer;
 mod waiting;
 mod writer;
 
-pub use commit::{CommitStep, Committed, OutputName, OutputStore};
+pub use commit::{Committed, OutputName, OutputStore};
 pub use index::{IndexLayout, OutputHead, OutputIndex};
 pub use options::MapOutputOptions;
 pub use reader::{ReadCounters, SegmentBatches, ShuffleRead};
 pub use segment::StoredSegment;
 pub use source::{FetchedOutput, LocalOutput, OpenSegments, SegmentSource};
+pub use step::CommitStep;
 pub use task::placement_of;
 
 pub(crate) use pool::ReadPool;

@@ -1,7 +1,9 @@
 //! Runs of a map task on scratch files: segments in partition order, kept until they are spliced.
+//!
+//! A failed write may leave its length behind in the disk manager's used bytes, as one of DataFusion's own operators does.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Cursor, Read, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::iter::Peekable;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -48,21 +50,49 @@ pub(super) struct Spills {
 struct OpenFile {
     file: Arc<dyn SpillFile>,
     name: Arc<str>,
-    sink: BufWriter<Whole>,
+    sink: Sink,
     end: u64,
 }
 
-/// Passes writes on, whole.
-struct Whole(Box<dyn SpillWriter>);
+/// Gathers what is written. What it still has is lost with it: a disk manager charges a write before it fails, so none is
+/// tried again.
+struct Sink {
+    writer: Box<dyn SpillWriter>,
+    buffer: Vec<u8>,
+}
 
-impl Write for Whole {
+impl Sink {
+    fn new(writer: Box<dyn SpillWriter>) -> Self {
+        Self { writer, buffer: Vec::with_capacity(FILE_BUFFER) }
+    }
+
+    fn write_buffer(&mut self) -> io::Result<()> {
+        let written = self.writer.write_all(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush()?;
+        self.writer.finish()
+    }
+}
+
+impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes)?;
+        if self.buffer.len() + bytes.len() > FILE_BUFFER {
+            self.write_buffer()?;
+        }
+        match bytes.len() < FILE_BUFFER {
+            true => self.buffer.extend_from_slice(bytes),
+            false => self.writer.write_all(bytes)?,
+        }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.write_buffer()?;
+        self.writer.flush()
     }
 }
 
@@ -96,7 +126,7 @@ impl Spills {
         let file = self.disk.create_tmp_file(&self.owner)?;
         let name = file.path().map(|path| path.display().to_string());
         let name = name.unwrap_or_else(|| format!("scratch file of {}", self.owner)).into();
-        let sink = BufWriter::with_capacity(FILE_BUFFER, Whole(file.open_writer()?));
+        let sink = Sink::new(file.open_writer()?);
         Ok(OpenFile { file, name, sink, end: 0 })
     }
 
@@ -126,17 +156,20 @@ impl Spills {
             open.end = segment.end();
             segments.push((partition, segment));
         }
-        let failed = |error: DataFusionError| error.context(format!("writing {}", open.name));
-        open.sink.flush().map_err(|error| failed(error.into()))?;
         let bytes = open.end - start;
-        self.bytes += bytes;
         self.held_bytes += segments.capacity() * size_of::<(usize, StoredSegment)>();
         self.held.resize(self.held_bytes);
         let (file, name) = (Arc::clone(&open.file), Arc::clone(&open.name));
+        let ended = match file.path() {
+            Some(_) => open.sink.flush().map_err(DataFusionError::from),
+            None => open.sink.finish(),
+        };
+        ended.map_err(|error| {
+            error.context(format!("writing {bytes} bytes at offset {start} of {name}"))
+        })?;
+        self.bytes += bytes;
         if file.path().is_some() {
             self.open = Some(open);
-        } else {
-            open.sink.get_mut().0.finish()?;
         }
         self.scratch = Some(scratch);
         self.runs.push(SpilledRun { file, name, segments });
@@ -146,23 +179,29 @@ impl Spills {
     /// Ends writing, and opens the runs for splicing; with what their segments hold of memory.
     pub(super) fn into_readers(mut self) -> Result<(Vec<RunReader>, Kept)> {
         if let Some(mut open) = self.open.take() {
-            open.sink.flush()?;
-            open.sink.get_mut().0.finish()?;
+            let failed = |error: DataFusionError| {
+                error.context(format!("ending {} at offset {}", open.name, open.end))
+            };
+            open.sink.finish().map_err(failed)?;
         }
         let mut local: Option<Arc<File>> = None;
         let mut readers = Vec::with_capacity(self.runs.len());
         for run in self.runs {
+            let failed = |error: DataFusionError| error.context(format!("opening {}", run.name));
             let bytes = match run.file.path() {
                 // All runs with a path share one file.
                 Some(path) => {
                     let file = match &local {
                         Some(file) => Arc::clone(file),
-                        None => Arc::clone(local.insert(Arc::new(File::open(path)?))),
+                        None => {
+                            let file = File::open(path).map_err(|error| failed(error.into()))?;
+                            Arc::clone(local.insert(Arc::new(file)))
+                        }
                     };
                     RunBytes::Local(file)
                 }
                 None => {
-                    let stream = run.file.read_stream()?;
+                    let stream = run.file.read_stream().map_err(failed)?;
                     let stream = stream.map(|chunk| chunk.map(|bytes| bytes.to_vec())).boxed();
                     RunBytes::Stream { stream, rest: Vec::new(), at: 0 }
                 }

@@ -276,40 +276,74 @@ fn what_is_consumed_does_not_count_against_a_limit() {
     }
 }
 
-/// A file system of 1 MiB is full before DataFusion's writer has charged anything.
+/// A file system of 1 MiB in `directory`, and a disk manager there; `None` where that is not allowed.
+fn small_disk(directory: &Path) -> Option<Arc<DiskManager>> {
+    use datafusion::execution::disk_manager::DiskManagerMode;
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+        .arg(directory)
+        .output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let mode = DiskManagerMode::Directories(vec![directory.to_path_buf()]);
+    Some(Arc::new(DiskManager::builder().with_mode(mode).build().unwrap()))
+}
+
+fn unmount(directory: &Path) {
+    let unmounted = std::process::Command::new("umount").arg(directory).status().unwrap();
+    assert!(unmounted.success());
+}
+
+/// The error is that of a full disk, and names the place.
+fn assert_full(error: &datafusion::common::DataFusionError) {
+    let message = error.to_string();
+    assert!(message.contains("offset") && message.contains("partitions"), "{message}");
+    match error.find_root() {
+        datafusion::common::DataFusionError::IoError(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A full disk is met before DataFusion's writer has charged anything.
 #[test]
 fn a_full_disk_is_met_before_the_charged_write() {
     let directory = tempfile::tempdir().unwrap();
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-        .arg(directory.path())
-        .output();
-    if !mounted.is_ok_and(|output| output.status.success()) {
-        return;
-    }
-    let manager = || {
-        use datafusion::execution::disk_manager::DiskManagerMode;
-        let mode = DiskManagerMode::Directories(vec![directory.path().to_path_buf()]);
-        Arc::new(DiskManager::builder().with_mode(mode).build().unwrap())
-    };
-    let mut bench = Bench::new("", None, |plan| plan.disk = manager());
+    let Some(disk) = small_disk(directory.path()) else { return };
+    let mut bench = Bench::new("", None, |plan| plan.disk = disk);
     let kept = bench.write(&PARTITIONS, 100 * KIB).unwrap();
     let charged = bench.charged();
-    let error = bench.write(&PARTITIONS, 100 * KIB).unwrap_err();
-    let message = error.to_string();
-    assert!(message.contains("offset") && message.contains("partitions"), "{message}");
-    let storage_full = |error: &datafusion::common::DataFusionError| match error {
-        datafusion::common::DataFusionError::IoError(error) => {
-            error.kind() == std::io::ErrorKind::StorageFull
-        }
-        _ => false,
-    };
-    assert!(storage_full(error.find_root()), "{error:?}");
+    assert_full(&bench.write(&PARTITIONS, 100 * KIB).unwrap_err());
     // What the failed run had appended is charged until its file is gone, nothing else is.
     assert!(bench.plan.disk.used_disk_space() >= charged as u64);
     check(&kept, &PARTITIONS, 100 * KIB);
     drop(kept);
     bench.end();
-    let unmounted = std::process::Command::new("umount").arg(directory.path()).status().unwrap();
-    assert!(unmounted.success());
+    unmount(directory.path());
+}
+
+/// A hole needs blocks again when it is written to. Its bytes are charged already.
+#[test]
+fn a_full_disk_is_met_in_a_hole() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = small_disk(directory.path()) else { return };
+    let mut bench = Bench::new("", None, |plan| plan.disk = disk);
+    let mut kept = bench.write(&PARTITIONS, 100 * KIB).unwrap();
+    let charged = bench.charged();
+    kept.drain(1..4);
+    check(&kept, &[0, 7, 9], 100 * KIB);
+    let punched = bench.plan.metrics.punched.value();
+    assert!(punched > 290 * KIB, "a read gives blocks back: {punched}");
+    let filler = directory.path().join("filler");
+    let filled = std::fs::write(&filler, vec![7; 1 << 20]).unwrap_err();
+    assert_eq!(filled.kind(), std::io::ErrorKind::StorageFull);
+    assert_full(&bench.write(&[3], 100 * KIB).unwrap_err());
+    assert_eq!(bench.plan.disk.used_disk_space(), charged as u64);
+    check(&kept, &[0, 7, 9], 100 * KIB);
+    std::fs::remove_file(filler).unwrap();
+    drop(kept);
+    bench.end();
+    unmount(directory.path());
 }

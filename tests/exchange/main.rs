@@ -11,6 +11,7 @@
 mod support;
 
 mod a_dropped_runtime_leaves_nothing;
+mod a_failed_write_leaves_what_stock_leaves;
 mod a_limit_stops_the_inputs;
 mod batches_have_the_session_size;
 mod disk_quota;
@@ -18,9 +19,12 @@ mod each_partition_executes_once;
 mod every_type_passes_or_is_refused;
 mod faults_of_inputs;
 mod few_descriptors;
+mod file_systems_without_holes;
+mod files_cut_short_end_their_readers;
 mod float_keys;
 mod hash_exchange_keeps_every_row;
 mod inputs_start_in_waves;
+mod killed_processes_are_not_in_the_way;
 mod merges_sorted_inputs;
 mod node_answers_like_stock;
 mod one_blocking_thread;

@@ -2,24 +2,25 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion_ifile::map_output::{CommitStep, IndexLayout, OutputName};
+use futures::stream::{self, StreamExt};
 
+use crate::child::{argument, kill_me, run};
 use crate::support::*;
 
-const DIRECTORY: &str = "IFILE_TEST_DIRECTORY";
-const STEP: &str = "IFILE_TEST_KILLED_AT";
-
-const STEPS: [CommitStep; 6] = [
+const STEPS: [CommitStep; 9] = [
     CommitStep::DataWritten,
+    CommitStep::DataSynced,
     CommitStep::IndexWritten,
+    CommitStep::IndexSynced,
     CommitStep::Locked,
     CommitStep::OldIndexUnlinked,
     CommitStep::DataRenamed,
     CommitStep::IndexRenamed,
+    CommitStep::DirectorySynced,
 ];
 
 const NAME: OutputName = OutputName { shuffle: 1, map_id: 3 };
@@ -29,6 +30,7 @@ async fn attempt(directory: &Path, epoch: u64, killed_at: Option<CommitStep>) ->
     let context = context(&Arc::new(RuntimeEnv::default()), 100);
     let mut write_to = write_to(directory, NAME.map_id, IndexLayout::IFile);
     write_to.epoch = epoch;
+    write_to.output.fsync = true;
     let writer = datafusion_ifile::IFileShuffleWriterExec::try_new(
         input(2000, 2, 100),
         hash(9),
@@ -38,32 +40,21 @@ async fn attempt(directory: &Path, epoch: u64, killed_at: Option<CommitStep>) ->
     .unwrap()
     .with_commit_observer(move |step| {
         if killed_at == Some(step) {
-            let _ = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
-            std::thread::sleep(std::time::Duration::from_secs(60));
+            kill_me();
         }
+        Ok(())
     });
     let summary = datafusion::physical_plan::collect(Arc::new(writer), context).await.unwrap();
     Written::of(&summary[0])
 }
 
-/// Run in a process of its own by the test below; nothing otherwise.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by a_killed_attempt_leaves_a_valid_pair_or_none"]
 async fn child_that_is_killed() {
-    let (Ok(directory), Ok(step)) = (std::env::var(DIRECTORY), std::env::var(STEP)) else { return };
-    let (step, epoch) = step.split_once(' ').unwrap();
-    let step = STEPS.get(step.parse::<usize>().unwrap()).copied();
-    attempt(Path::new(&directory), epoch.parse().unwrap(), step).await;
-}
-
-fn kill_at(directory: &Path, step: usize, epoch: u64) {
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "attempts_leave_a_valid_pair_or_none::child_that_is_killed"])
-        .env(DIRECTORY, directory)
-        .env(STEP, format!("{step} {epoch}"))
-        .output()
-        .unwrap()
-        .status;
-    assert_eq!(status.signal(), Some(9), "{status}");
+    let argument = argument();
+    let (step, directory) = argument.split_once(' ').unwrap();
+    let step = STEPS[step.parse::<usize>().unwrap()];
+    attempt(Path::new(directory), 2, Some(step)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,16 +66,14 @@ async fn a_killed_attempt_leaves_a_valid_pair_or_none() {
             if before {
                 attempt(path, 1, None).await;
             }
-            kill_at(path, step, 2);
+            let test = "attempts_leave_a_valid_pair_or_none::child_that_is_killed";
+            let status = run(test, &format!("{step} {}", path.display())).status;
+            assert_eq!(status.signal(), Some(9), "{status}");
             let there = store(path).exists(NAME).unwrap();
-            let old_stays = before && killed_after != CommitStep::OldIndexUnlinked && step < 4;
-            let done = killed_after == CommitStep::IndexRenamed;
-            assert_eq!(
-                there,
-                old_stays || done,
-                "killed after {:?}, before: {before}",
-                killed_after
-            );
+            let at = |step| STEPS.iter().position(|other| *other == step).unwrap();
+            let old_stays = before && step < at(CommitStep::OldIndexUnlinked);
+            let done = step >= at(CommitStep::IndexRenamed);
+            assert_eq!(there, old_stays || done, "after {killed_after:?}, before: {before}");
             // The next attempt is not in the way of what is left, and takes it away.
             let next = attempt(path, 2, None).await;
             assert_eq!(next.committed(), !done);
@@ -124,37 +113,39 @@ async fn of_two_writers_one_wins_and_both_tell_the_same() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_attempt_leaves_nothing() {
+/// Inputs give other tasks their turn after every batch, so that a poll is a step.
+#[tokio::test]
+async fn an_attempt_dropped_at_any_step_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let runtime = limited(3 << 20);
+    let runtime = limited(1 << 20);
     let context = context(&runtime, 100);
-    for polls in 0..40 {
+    let (name, mut ended) = (OutputName { shuffle: 1, map_id: 0 }, 0);
+    for polls in 0..250 {
+        let stream = |from: i64| {
+            let batches = (from..from + 60_000).step_by(1000).map(|n| rows(n, n + 1000));
+            let steps = stream::iter(batches).then(|batch| async {
+                tokio::task::yield_now().await;
+                Ok(batch)
+            });
+            steps.boxed()
+        };
+        let input = streamed(vec![stream(0), stream(60_000)]);
         let write_to = write_to(directory.path(), 0, IndexLayout::IFile);
-        let options = datafusion_ifile::IFileOptions::default();
-        let writer = datafusion_ifile::IFileShuffleWriterExec::try_new(
-            input(60_000, 2, 1000),
-            hash(50),
-            write_to,
-            options,
-        );
-        let writer: Arc<dyn datafusion::physical_plan::ExecutionPlan> = Arc::new(writer.unwrap());
-        let write = datafusion::physical_plan::collect(writer, Arc::clone(&context));
-        let limit = std::time::Duration::from_millis(polls);
-        let ended = tokio::time::timeout(limit, write).await.is_ok();
-        if ended {
-            store(directory.path()).remove(OutputName { shuffle: 1, map_id: 0 }).unwrap();
+        let mut write = std::pin::pin!(try_write(input, hash(50), write_to, &context));
+        for _ in 0..polls {
+            if futures::poll!(write.as_mut()).is_ready() {
+                ended += 1;
+                break;
+            }
+            tokio::task::yield_now().await;
         }
     }
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while runtime.memory_pool.reserved() > 0 || runtime.disk_manager.used_disk_space() > 0 {
-        assert!(std::time::Instant::now() < deadline, "memory or disk is held");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    // One that commits already does so all the same: a valid pair, and no file else.
-    store(directory.path()).remove(OutputName { shuffle: 1, map_id: 0 }).unwrap();
-    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert!((1..200).contains(&ended), "{ended} of 250 ended");
+    released(&runtime).await;
+    assert_eq!(runtime.disk_manager.used_disk_space(), 0);
+    // A task that is past its last await commits all the same: a valid pair, and no file else.
+    store(directory.path()).remove(name).unwrap();
+    assert_eq!(files(directory.path()).len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,6 +166,7 @@ async fn a_cancelled_attempt_does_not_commit() {
         if step == CommitStep::DataWritten {
             resumed.lock().unwrap().recv().unwrap();
         }
+        Ok(())
     });
     let task = tokio::spawn(datafusion::physical_plan::collect(Arc::new(writer), context));
     let (first, steps) =

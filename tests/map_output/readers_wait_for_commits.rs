@@ -71,6 +71,7 @@ async fn an_output_that_is_being_replaced_is_read() {
             reached.send(()).unwrap();
             locked(&resumed).recv().unwrap();
         }
+        Ok(())
     });
     let writing = tokio::spawn(datafusion::physical_plan::collect(Arc::new(writer), context));
     next(between).await;

@@ -1,12 +1,7 @@
-use std::sync::Arc;
-
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::physical_expr::Partitioning;
-use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion_ifile::map_output::{
     IndexLayout, MapOutputOptions, ReadCounters, SegmentBatches, ShuffleRead,
 };
-use datafusion_ifile::{IFileOptions, IFileShuffleWriterExec};
 
 use crate::support::*;
 
@@ -83,32 +78,4 @@ async fn a_skewed_input_goes_through() {
     let reads = reads(std::slice::from_ref(&written.status));
     assert_all_rows(&read(&written.status, reads, &context).await.unwrap(), 300_000);
     assert_eq!(runtime.memory_pool.reserved(), 0);
-}
-
-/// The blocks of an input that has ended make room for those that go on.
-#[tokio::test]
-async fn what_ended_inputs_hold_is_spilled_for_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let pool = 3 << 20;
-    let runtime = limited(pool);
-    let context = context(&runtime, 1000);
-    let batches = |from: i64, to: i64| {
-        (from..to).step_by(1000).map(|n| rows(n, n + 1000)).collect::<Vec<_>>()
-    };
-    let inputs = [batches(0, 100_000), batches(100_000, 600_000)];
-    let input = MemorySourceConfig::try_new_exec(&inputs, schema(), None).unwrap();
-    let write_to = write_to(directory.path(), 0, IndexLayout::IFile);
-    let options = IFileOptions::default();
-    let writer = IFileShuffleWriterExec::try_new(input, hash(20), write_to, options).unwrap();
-    let writer = Arc::new(writer);
-    let plan: Arc<dyn ExecutionPlan> = Arc::<IFileShuffleWriterExec>::clone(&writer);
-    let summary = collect(plan, Arc::clone(&context)).await.unwrap();
-    let written = Written::of(&summary[0]);
-    let metric = |name: &str| writer.metrics().unwrap().sum_by_name(name).unwrap().as_usize();
-    let (peak, spills) = (metric("peak_reserved"), written.number("spills"));
-    assert!(peak <= pool + (1 << 20), "{peak} bytes");
-    let mean = written.number("spilled_bytes") / spills;
-    assert!(mean > 300 << 10, "{spills} spills of {mean} bytes");
-    let reads = reads(std::slice::from_ref(&written.status));
-    assert_all_rows(&read(&written.status, reads, &context).await.unwrap(), 600_000);
 }

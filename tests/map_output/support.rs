@@ -1,6 +1,7 @@
 //! Inputs, tasks and readers that the tests share.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
@@ -9,11 +10,13 @@ use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::col;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
 use datafusion_ifile::map_output::{
@@ -23,6 +26,8 @@ use datafusion_ifile::map_status::{Location, MapStatus};
 use datafusion_ifile::{
     IFileError, IFileOptions, IFileShuffleReaderExec, IFileShuffleWriterExec, ShuffleWrite,
 };
+use futures::stream::BoxStream;
+use parking_lot::Mutex;
 
 /// Rows `from..to`: a number, and a text with nulls.
 pub(crate) fn rows(from: i64, to: i64) -> RecordBatch {
@@ -46,6 +51,37 @@ pub(crate) fn input(total: i64, parts: usize, step: usize) -> Arc<dyn ExecutionP
         inputs[at % parts].push(rows(from, (from + step as i64).min(total)));
     }
     MemorySourceConfig::try_new_exec(&inputs, schema(), None).unwrap()
+}
+
+type Batches = BoxStream<'static, datafusion::error::Result<RecordBatch>>;
+
+/// An input that is executed once.
+struct Once(Mutex<Option<Batches>>, SchemaRef);
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once")
+    }
+}
+
+impl PartitionStream for Once {
+    fn schema(&self) -> &SchemaRef {
+        &self.1
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batches = self.0.lock().take().unwrap();
+        Box::pin(RecordBatchStreamAdapter::new(schema(), batches))
+    }
+}
+
+/// Inputs of the batches that `streams` give.
+pub(crate) fn streamed(streams: Vec<Batches>) -> Arc<dyn ExecutionPlan> {
+    let once =
+        |stream| Arc::new(Once(Mutex::new(Some(stream)), schema())) as Arc<dyn PartitionStream>;
+    let inputs = streams.into_iter().map(once).collect();
+    let table = StreamingTableExec::try_new(schema(), inputs, None, None, false, None);
+    Arc::new(table.unwrap())
 }
 
 pub(crate) fn order() -> LexOrdering {
@@ -201,6 +237,31 @@ pub(crate) fn lost(error: &DataFusionError) -> &datafusion_ifile::LostOutput {
         },
         other => panic!("{other}"),
     }
+}
+
+/// Lets other tasks run until `done`.
+pub(crate) async fn until(done: impl Fn() -> bool) {
+    let waits = async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let beyond_any_machine = std::time::Duration::from_secs(60);
+    tokio::time::timeout(beyond_any_machine, waits).await.expect("what is held is released");
+}
+
+/// Waits until a task that failed or was dropped holds neither memory nor scratch files.
+pub(crate) async fn released(runtime: &RuntimeEnv) {
+    let files = || runtime.disk_manager.spilling_progress().active_files_count;
+    until(|| runtime.memory_pool.reserved() == 0 && files() == 0).await;
+}
+
+/// All files of a directory, ascending.
+pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
 }
 
 pub(crate) fn store(directory: &Path) -> OutputStore {

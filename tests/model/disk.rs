@@ -1,5 +1,6 @@
 //! Spill backends that fail at the n-th call of a kind.
 
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -34,6 +35,12 @@ pub(crate) enum Fault {
     LostByte(usize),
     /// A write changes a byte.
     ChangedByte(usize),
+    /// A stream ends before its end.
+    ShortRead(usize),
+    /// A file with a path has no bytes when it is finished.
+    Truncated(usize),
+    /// It has no path any more.
+    Removed(usize),
 }
 
 /// Where scratch files go.
@@ -65,8 +72,10 @@ pub(crate) struct FaultyDisk {
     flushes: AtomicUsize,
     finishes: AtomicUsize,
     reads: AtomicUsize,
+    short_reads: AtomicUsize,
     struck: AtomicUsize,
     live: AtomicUsize,
+    last_write_bytes: AtomicUsize,
 }
 
 impl FaultyDisk {
@@ -80,8 +89,10 @@ impl FaultyDisk {
             flushes: AtomicUsize::new(0),
             finishes: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
+            short_reads: AtomicUsize::new(0),
             struck: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
+            last_write_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -92,6 +103,12 @@ impl FaultyDisk {
 
     pub(crate) fn writes(&self) -> usize {
         self.writes.load(Ordering::SeqCst)
+    }
+
+    /// What the last write was asked to take.
+    #[allow(dead_code, reason = "for the tests of map outputs")]
+    pub(crate) fn last_write_bytes(&self) -> usize {
+        self.last_write_bytes.load(Ordering::SeqCst)
     }
 
     /// Files that exist.
@@ -158,7 +175,11 @@ impl SpillFile for FaultyFile {
         let Store::Bytes(bytes) = &self.store else { return exec_err!("read by path") };
         let chunks: Vec<_> = bytes.lock().chunks(1000).map(Bytes::copy_from_slice).collect();
         let disk = Arc::clone(&self.disk);
-        Ok(Box::pin(futures::stream::iter(chunks).then(move |chunk| {
+        let ends = Arc::clone(&disk);
+        let short = move |_: &Bytes| {
+            futures::future::ready(!ends.hits(&ends.short_reads, Fault::ShortRead))
+        };
+        Ok(Box::pin(futures::stream::iter(chunks).take_while(short).then(move |chunk| {
             let disk = Arc::clone(&disk);
             async move {
                 if disk.hits(&disk.reads, Fault::Read) {
@@ -178,7 +199,8 @@ impl SpillFile for FaultyFile {
             Store::File(file) => Box::new(file.as_file().try_clone()?),
             Store::Bytes(bytes) => Box::new(Shared(Arc::clone(bytes))),
         };
-        Ok(Box::new(FaultyWriter { disk: Arc::clone(&self.disk), sink }))
+        let path = self.path().map(Path::to_path_buf);
+        Ok(Box::new(FaultyWriter { disk: Arc::clone(&self.disk), path, sink }))
     }
 }
 
@@ -197,6 +219,7 @@ impl Write for Shared {
 
 struct FaultyWriter {
     disk: Arc<FaultyDisk>,
+    path: Option<PathBuf>,
     sink: Box<dyn Write + Send>,
 }
 
@@ -206,6 +229,7 @@ impl Write for FaultyWriter {
             return Ok(0);
         }
         let disk = &self.disk;
+        disk.last_write_bytes.store(bytes.len(), Ordering::SeqCst);
         if disk.fault == Fault::ShortWrites {
             let call = disk.writes.fetch_add(1, Ordering::SeqCst);
             if call.is_multiple_of(2) {
@@ -221,7 +245,8 @@ impl Write for FaultyWriter {
             _ => Fault::ChangedByte(call),
         };
         if !disk.hits(&disk.writes, call) {
-            return self.sink.write(bytes);
+            self.sink.write_all(bytes)?;
+            return Ok(bytes.len());
         }
         match disk.fault {
             Fault::NoProgress(_) => Ok(0),
@@ -250,9 +275,20 @@ impl Write for FaultyWriter {
 
 impl SpillWriter for FaultyWriter {
     fn finish(&mut self) -> Result<()> {
-        if self.disk.hits(&self.disk.finishes, Fault::Finish) {
-            return exec_err!("{FAULT}");
+        let fault = self.disk.fault;
+        let call = |call| match fault {
+            Fault::Truncated(_) => Fault::Truncated(call),
+            Fault::Removed(_) => Fault::Removed(call),
+            _ => Fault::Finish(call),
+        };
+        let hit = self.disk.hits(&self.disk.finishes, call);
+        match (&self.path, fault) {
+            _ if !hit => Ok(()),
+            (Some(path), Fault::Truncated(_)) => {
+                Ok(OpenOptions::new().write(true).open(path)?.set_len(0)?)
+            }
+            (Some(path), Fault::Removed(_)) => Ok(std::fs::remove_file(path)?),
+            _ => exec_err!("{FAULT}"),
         }
-        Ok(())
     }
 }

@@ -152,6 +152,29 @@ fn a_read_that_fails_ends_the_output_that_reads() {
     }
 }
 
+#[test]
+fn a_stream_that_ends_early_ends_the_output_that_reads() {
+    for n in 1..=20 {
+        let disk = Disk::Remote { fault: Fault::ShortRead(n), blocking: n % 2 == 0 };
+        run(pressed(n as u64, disk, false), "unexpected end of file", &["offset"], some_fail);
+    }
+}
+
+/// Files that are not written to any more are opened for each read.
+#[test]
+fn a_local_read_that_fails_or_is_short_ends_the_output_that_reads() {
+    for n in 1..=10 {
+        for (fault, error) in [
+            (Fault::Truncated(n), "failed to fill whole buffer"),
+            (Fault::Removed(n), "No such file"),
+        ] {
+            let disk = Disk::Local(fault);
+            let case = Case { file_bytes: 1, ..pressed(n as u64, disk, n % 2 == 0) };
+            run(case, error, &["offset"], some_fail);
+        }
+    }
+}
+
 /// What was not written as it was handed over is noticed when it is read, or was no row's.
 #[test]
 fn lost_and_changed_bytes_never_give_wrong_rows() {

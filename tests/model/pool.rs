@@ -66,7 +66,7 @@ impl ScriptedPool {
 }
 
 fn is_exchange(consumer: &MemoryConsumer) -> bool {
-    consumer.name() == "IFileRepartitionExec"
+    ["IFileRepartitionExec", "IFileShuffleWriterExec"].contains(&consumer.name())
 }
 
 impl fmt::Display for ScriptedPool {

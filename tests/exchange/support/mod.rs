@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test binary takes what it needs")]
 
+mod child;
 mod feed;
 mod pool;
 mod rows;
@@ -26,6 +27,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_ifile::{IFileOptions, IFileRepartitionExec};
 use futures::{FutureExt, TryStreamExt};
 
+pub(crate) use self::child::*;
 pub(crate) use self::feed::*;
 pub(crate) use self::pool::*;
 pub(crate) use self::rows::*;
