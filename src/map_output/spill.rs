@@ -141,7 +141,9 @@ impl Spills {
         };
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => self.create()?,
+            None => self.create().map_err(|error| {
+                error.context(format!("making a scratch file of {}", self.owner))
+            })?,
         };
         let run = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
         let start = open.end;

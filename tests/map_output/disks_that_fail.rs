@@ -81,7 +81,8 @@ async fn with(fault: Fault, said: Option<[&str; 2]>) {
 #[tokio::test]
 async fn a_file_that_cannot_be_made() {
     for n in 1..=3 {
-        with(Fault::Create(n), Some([FAULT, ""])).await;
+        with(Fault::Create(n), Some([FAULT, "making a scratch file of IFileShuffleWriterExec"]))
+            .await;
     }
 }
 
