@@ -29,6 +29,8 @@ mod counters;
 mod generate;
 #[path = "cluster/lost.rs"]
 mod lost;
+#[path = "cluster/ports.rs"]
+mod ports;
 #[path = "cluster/processes.rs"]
 mod processes;
 #[path = "tpcds/queries.rs"]

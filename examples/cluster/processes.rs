@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 
 use crate::Result;
 use crate::counters::{ACTION, Counts};
+use crate::ports::free_port;
 use crate::roles::Engine;
 
 /// How long a process may take until it is ready.
@@ -56,11 +57,6 @@ pub(crate) struct Cluster {
     pub(crate) port: u16,
     pub(crate) executors: Vec<Executor>,
     _directory: tempfile::TempDir,
-}
-
-/// A port that nobody listens to now.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn start(logs: &Path, name: &str, arguments: &[String]) -> Result<Process> {

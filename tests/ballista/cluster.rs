@@ -1,7 +1,7 @@
 //! A scheduler in this process, and executors of their own processes.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Once};
@@ -18,14 +18,9 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::compare::{self, Texts};
+use crate::ports::free_port;
 use crate::register::register_tables;
 use crate::suite::Suite;
-
-/// A port that nobody listens to now.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// An executor with this crate's engine; it is killed when it is dropped.
 pub(crate) struct Executor {
@@ -89,7 +84,7 @@ impl Cluster {
     /// A scheduler that removes what a job has written `clean_up` seconds after its end.
     pub(crate) async fn new(clean_up: u64) -> Self {
         let mut config = SchedulerConfig::default();
-        config.bind_port = free_port();
+        config.bind_port = free_port().unwrap();
         config.external_host = "127.0.0.1".to_owned();
         config.finished_job_data_clean_up_interval_seconds = clean_up;
         config.executor_timeout_seconds = 10;
@@ -119,9 +114,9 @@ impl Cluster {
                 .args(["--scheduler-host", "127.0.0.1", "--vcores", "2"])
                 .args(["--executor-heartbeat-interval-seconds", "1"])
                 .args(["--scheduler-port", &self.port.to_string()])
-                .args(["--bind-port", &free_port().to_string()])
-                .args(["--bind-grpc-port", &free_port().to_string()])
-                .args(["--bind-health-port", &free_port().to_string()])
+                .args(["--bind-port", &free_port().unwrap().to_string()])
+                .args(["--bind-grpc-port", &free_port().unwrap().to_string()])
+                .args(["--bind-health-port", &free_port().unwrap().to_string()])
                 .args(["--memory-pool-size", memory])
                 .args(["--work-dir".as_ref(), work_dir.as_os_str()])
                 .args(["--ifile", "codec=lz4"])
@@ -159,8 +154,8 @@ impl Cluster {
             external_host: Some("127.0.0.1".to_owned()),
             scheduler_host: "127.0.0.1".to_owned(),
             scheduler_port: self.port,
-            port: free_port(),
-            grpc_port: free_port(),
+            port: free_port().unwrap(),
+            grpc_port: free_port().unwrap(),
             vcores: 2,
             work_dir: Some(work_dir.display().to_string()),
             executor_heartbeat_interval_seconds: 1,

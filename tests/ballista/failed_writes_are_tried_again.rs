@@ -21,7 +21,7 @@ async fn a_task_whose_files_cannot_be_written() {
     let no_file = failed(|executor| fs::create_dir_all(executor.data(2).join("taken")).unwrap());
     for (failed, action) in [
         (no_directory.await, "cannot create the directory of a map output"),
-        (no_file.await, "cannot commit map output"),
+        (no_file.await, "cannot rename the data of a map output"),
     ] {
         assert!(matches!(failed.failed_reason, Some(FailedReason::IoError(_))), "{failed:?}");
         assert!(failed.retryable && failed.count_to_failures);

@@ -28,6 +28,8 @@ mod work_directories_are_left_clean;
 mod compare;
 #[path = "../../examples/tpcds/generate.rs"]
 mod generate;
+#[path = "../../examples/cluster/ports.rs"]
+mod ports;
 #[path = "../../examples/tpcds/register.rs"]
 mod register;
 #[path = "../../examples/tpcds/suite.rs"]
