@@ -24,7 +24,7 @@ use clock::timed;
 use peers::Peer;
 use phases::Phase;
 use shared::{Case, Input, Ours, input};
-use support::Bar;
+use support::{Bar, median};
 
 mod clock;
 mod peers;
@@ -60,11 +60,6 @@ struct Args {
     /// Passed by cargo.
     #[arg(long)]
     bench: bool,
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Medians of one table, codec and number of partitions.

@@ -19,9 +19,12 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use clap::Parser;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-use shared::{BATCH_ROWS, Input, Scheme, Shape, Side, drain, median};
+use shared::{BATCH_ROWS, Input, Scheme, Shape, Side, drain};
+use support::{Bar, median, report};
 
 mod shared;
+#[path = "../support/mod.rs"]
+mod support;
 
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -92,27 +95,21 @@ fn main() {
         }
         let place = [8, 64, 200, 1009].iter().position(|count| *count == outputs);
         match (place, shape.pool_mb) {
+            _ if shape.quick => {}
             (Some(place), None) if shape.scheme == Scheme::Hash => {
-                let limit = [1.0, 0.6, 0.5, 0.15][place];
-                bars.push((
-                    format!("peak heap, {outputs} outputs, ours / stock"),
-                    ours[0] / stock[0],
-                    limit,
-                ));
+                let name = format!("peak heap, {outputs} outputs, ours / stock");
+                bars.push(Bar::at_most(name, ours[0] / stock[0], [1.0, 0.6, 0.5, 0.15][place]));
             }
             (_, Some(pool)) => {
                 let limit = ((pool + 16) << 20) as f64 / 1e6;
-                bars.push((format!("peak heap, {outputs} outputs, MB"), ours[0], limit));
+                bars.push(Bar::at_most(
+                    format!("peak heap, {outputs} outputs, MB"),
+                    ours[0],
+                    limit,
+                ));
             }
             _ => {}
         }
     }
-    let bars: Vec<_> = bars
-        .into_iter()
-        .filter(|_| !shape.quick)
-        .map(|(name, value, limit)| {
-            serde_json::json!({ "name": name, "value": value, "limit": limit, "ok": value <= limit })
-        })
-        .collect();
-    println!("{}", serde_json::json!({ "bench": "exchange_heap", "bars": bars }));
+    report("exchange_heap", &bars);
 }

@@ -23,13 +23,14 @@ use clap::Parser;
 use tokio::runtime::Runtime;
 
 use cpu::{cpu_seconds, runtime};
-use shared::{
-    BATCH_ROWS, Drained, Input, Scheme, Shape, Side, batches_of, drain, median, sorted_by,
-};
+use shared::{BATCH_ROWS, Drained, Input, Scheme, Shape, Side, batches_of, drain, sorted_by};
+use support::{Bar, median, report};
 
 #[path = "../common/cpu.rs"]
 mod cpu;
 mod shared;
+#[path = "../support/mod.rs"]
+mod support;
 
 /// Rows of the batch that comes before full ones.
 const SMALL_ROWS: usize = 100;
@@ -108,18 +109,14 @@ fn compare(runtime: &Runtime, shape: &Shape, wanted: &str) {
                 "CPU, {:?}, {}, {outputs} outputs, ours / stock",
                 shape.scheme, shape.table
             );
-            bars.push(bar(&name, ours.cpu / stock.cpu, limit));
+            bars.push(Bar::at_most(name, ours.cpu / stock.cpu, limit));
         }
     }
     if shape.quick {
         // One small iteration judges nothing.
         bars.clear();
     }
-    println!("{}", serde_json::json!({ "bench": "exchange", "bars": bars }));
-}
-
-fn bar(name: &str, value: f64, limit: f64) -> serde_json::Value {
-    serde_json::json!({ "name": name, "value": value, "limit": limit, "ok": value <= limit })
+    report("exchange", &bars);
 }
 
 /// What is aimed at, as a part of stock's CPU time.

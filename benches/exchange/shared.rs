@@ -303,8 +303,3 @@ pub(crate) async fn drain(
     }
     all
 }
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}

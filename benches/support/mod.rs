@@ -45,6 +45,13 @@ pub(crate) fn medians(rounds: usize, sides: &mut [&mut dyn FnMut()]) -> Vec<Dura
         .collect()
 }
 
+#[allow(dead_code, reason = "each bench takes what it needs")]
+/// The value in the middle; not a number of none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Prints the last line: all bars as JSON.
 pub(crate) fn report(bench: &str, bars: &[Bar]) {
     let bars: Vec<_> = bars

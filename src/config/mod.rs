@@ -96,6 +96,11 @@ impl IFileOptions {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
+    /// The options of a session in which the exchange is switched on.
+    pub(crate) fn enabled_in(config: &ConfigOptions) -> Option<Self> {
+        Some(Self::from_config(config)).filter(|options| options.enabled)
+    }
+
     /// Input partitions that an exchange reads at the same time.
     pub(crate) fn active_inputs(&self) -> usize {
         match self.max_active_inputs {

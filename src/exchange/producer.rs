@@ -44,7 +44,7 @@ impl Exchange {
         let spawn = |_| {
             let (exchange, turns) = (Arc::clone(self), Arc::clone(&turns));
             SpawnedTask::spawn(async move {
-                loop {
+                while exchange.failure.get().is_none() {
                     let turn = turns.lock().next();
                     match turn {
                         Some(turn) => exchange.take_turn(turn).await,

@@ -43,7 +43,6 @@ pub(super) struct Spills {
     /// Bytes of all runs.
     pub(super) bytes: u64,
     /// What the segments of runs hold of memory.
-    held_bytes: usize,
     held: Kept,
 }
 
@@ -105,7 +104,6 @@ impl Spills {
             open: None,
             runs: Vec::new(),
             bytes: 0,
-            held_bytes: 0,
             held: Kept::new(ledger.empty()),
         }
     }
@@ -159,8 +157,7 @@ impl Spills {
             segments.push((partition, segment));
         }
         let bytes = open.end - start;
-        self.held_bytes += segments.capacity() * size_of::<(usize, StoredSegment)>();
-        self.held.resize(self.held_bytes);
+        self.held.grow(segments.capacity() * size_of::<(usize, StoredSegment)>());
         let (file, name) = (Arc::clone(&open.file), Arc::clone(&open.name));
         let ended = match file.path() {
             Some(_) => open.sink.flush().map_err(DataFusionError::from),

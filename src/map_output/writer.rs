@@ -105,7 +105,6 @@ pub(super) struct OutputWriter {
     offset: u64,
     partitions: Vec<Vec<StoredSegment>>,
     /// What the segments hold of memory.
-    held_bytes: usize,
     held: Kept,
     copied: Vec<u8>,
 }
@@ -123,7 +122,6 @@ impl OutputWriter {
             place: Place { file: Some(Arc::clone(&file)), ..Place::default() },
             source,
         })?;
-        let held_bytes = partitions * size_of::<Vec<StoredSegment>>();
         Ok(Self {
             pending,
             cancel,
@@ -132,8 +130,7 @@ impl OutputWriter {
             file,
             offset: 0,
             partitions: vec![Vec::new(); partitions],
-            held_bytes,
-            held: Kept::new(ledger.force(held_bytes)),
+            held: Kept::new(ledger.force(partitions * size_of::<Vec<StoredSegment>>())),
             copied: Vec::new(),
         })
     }
@@ -163,9 +160,7 @@ impl OutputWriter {
             let capacity = segments.capacity();
             segments.push(segment);
             if segments.capacity() > capacity {
-                let more = segments.capacity() - capacity;
-                self.held_bytes += more * size_of::<StoredSegment>();
-                self.held.resize(self.held_bytes);
+                self.held.grow((segments.capacity() - capacity) * size_of::<StoredSegment>());
             }
         }
     }

@@ -267,6 +267,11 @@ impl Kept {
         };
         self.0.resize(bytes);
     }
+
+    /// Holds so many bytes more, whatever the pool says.
+    pub(crate) fn grow(&mut self, more: usize) {
+        self.resize(self.0.bytes.saturating_add(more));
+    }
 }
 
 impl Drop for Kept {

@@ -39,10 +39,7 @@ impl PhysicalOptimizerRule for LimitJoinFilters {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = IFileOptions::from_config(config);
-        if !options.enabled {
-            return Ok(plan);
-        }
+        let Some(options) = IFileOptions::enabled_in(config) else { return Ok(plan) };
         plan.transform_up(|node| match node.downcast_ref::<HashJoinExec>() {
             Some(join) => match without_filter(join, options.join_filter_partitions)? {
                 Some(join) => Ok(Transformed::yes(join)),

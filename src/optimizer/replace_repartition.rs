@@ -33,10 +33,7 @@ impl PhysicalOptimizerRule for ReplaceRepartition {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = IFileOptions::from_config(config);
-        if !options.enabled {
-            return Ok(plan);
-        }
+        let Some(options) = IFileOptions::enabled_in(config) else { return Ok(plan) };
         plan.transform_up(|node| {
             let Some(stock) = node.downcast_ref::<RepartitionExec>() else {
                 return Ok(Transformed::no(node));

@@ -19,7 +19,6 @@ use datafusion::physical_plan::repartition::RangeExpr;
 
 /// Gives rows the numbers of their ranges.
 pub(super) struct Ranges {
-    keys: Vec<Arc<dyn PhysicalExpr>>,
     /// Types of the split points: keys of other types are compared as values.
     types: Vec<DataType>,
     order: Order,
@@ -45,13 +44,13 @@ impl Ranges {
     /// Split points that are not in order.
     pub(super) fn try_new(range: &RangePartitioning) -> Result<Self> {
         let keys: Vec<_> = range.ordering().iter().map(|key| Arc::clone(&key.expr)).collect();
-        let options: Vec<_> = range.ordering().iter().map(|key| key.options).collect();
-        let values = RangeExpr::try_new(keys.clone(), range)?;
-        let columns =
-            (0..keys.len()).map(|column| column_of(range, column)).collect::<Result<Vec<_>>>()?;
+        let values = RangeExpr::try_new(keys, range)?;
+        let columns = (0..values.on_columns().len())
+            .map(|column| column_of(range, column))
+            .collect::<Result<Vec<_>>>()?;
         let types: Vec<_> = columns.iter().map(|column| column.data_type().clone()).collect();
-        let order = Order::try_new(&columns, &options)?;
-        Ok(Self { keys, types, order, values })
+        let order = Order::try_new(&columns, values.sort_options())?;
+        Ok(Self { types, order, values })
     }
 
     /// Sets `ids` to the range of every row.
@@ -60,7 +59,7 @@ impl Ranges {
     /// Those of evaluating the keys, and keys that cannot be compared with the split points.
     pub(super) fn place(&mut self, batch: &RecordBatch, ids: &mut Vec<u32>) -> Result<()> {
         ids.clear();
-        let arrays = evaluate_expressions_to_arrays(&self.keys, batch)?;
+        let arrays = evaluate_expressions_to_arrays(self.values.on_columns(), batch)?;
         if !arrays.iter().map(Array::data_type).eq(&self.types) {
             return self.place_values(batch, ids);
         }

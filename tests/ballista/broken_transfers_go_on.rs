@@ -12,6 +12,8 @@ use arrow_flight::{
 use ballista_core::serde::decode_protobuf;
 use ballista_core::serde::scheduler::{Action as Fetch, PartitionLocation, ShuffleFileKind};
 use ballista_executor::flight_service::BallistaFlightService;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::common::collect;
 use futures::{Stream, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -267,22 +269,30 @@ impl FlightService for Watching {
     }
 }
 
+/// Reads the outputs of `tasks` tasks of `each` rows.
+async fn reader_of(executor: &Executor, tasks: usize, each: i64) -> Arc<dyn ExecutionPlan> {
+    let mut locations = Vec::new();
+    for (task, first) in (0..).step_by(100_000).enumerate().take(tasks) {
+        let reported = write(&engine(), executor, task, &[rows(first, each)], false).await;
+        locations.extend(executor.locations(&reported));
+    }
+    engine().with_readers(reading(&locations), executor.path()).unwrap()
+}
+
+/// A context in which no more bytes are in flight, and another option has a value.
+fn two_thousand_bytes(option: &str, value: &str) -> Arc<TaskContext> {
+    let mut config = session(true);
+    config.options_mut().set(option, value).unwrap();
+    config.options_mut().set("ballista.shuffle.reader.max_bytes_in_flight", "2000").unwrap();
+    context(config, None)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_and_bytes_in_flight_are_limited() {
     let seen = Seen::default();
     let executor = watched(&seen, usize::MAX).await;
-    let mut locations = Vec::new();
-    for task in 0..8 {
-        let inputs = [rows(task * 10_000, 3000)];
-        let reported = write(&engine(), &executor, task as usize, &inputs, false).await;
-        locations.extend(executor.locations(&reported));
-    }
-    let mut config = session(true);
-    let options = config.options_mut();
-    options.set("ballista.shuffle.max_concurrent_read_requests", "3").unwrap();
-    options.set("ballista.shuffle.reader.max_bytes_in_flight", "2000").unwrap();
-    let plan = engine().with_readers(reading(&locations), executor.path()).unwrap();
-    let context = context(config, None);
+    let plan = reader_of(&executor, 8, 3000).await;
+    let context = two_thousand_bytes("ballista.shuffle.max_concurrent_read_requests", "3");
     let mut rows = 0;
     for partition in 0..PARTITIONS {
         let stream = plan.execute(partition, Arc::clone(&context)).unwrap();
@@ -300,18 +310,9 @@ async fn requests_and_bytes_in_flight_are_limited() {
 async fn one_request_at_a_time_suffices_for_many_outputs() {
     let seen = Seen::default();
     let executor = watched(&seen, usize::MAX).await;
-    let mut locations = Vec::new();
-    for task in 0..3 {
-        let inputs = [rows(task * 100_000, 20_000)];
-        let reported = write(&engine(), &executor, task as usize, &inputs, false).await;
-        locations.extend(executor.locations(&reported));
-    }
-    let mut config = session(true);
-    let options = config.options_mut();
-    options.set("ballista.shuffle.reader.max_blocks_in_flight_per_address", "1").unwrap();
-    options.set("ballista.shuffle.reader.max_bytes_in_flight", "2000").unwrap();
-    let plan = engine().with_readers(reading(&locations), executor.path()).unwrap();
-    let context = context(config, None);
+    let plan = reader_of(&executor, 3, 20_000).await;
+    let context =
+        two_thousand_bytes("ballista.shuffle.reader.max_blocks_in_flight_per_address", "1");
     // Side by side, so that partitions wait for indexes that others fetch.
     let streams = (0..PARTITIONS).map(|at| plan.execute(at, Arc::clone(&context)).unwrap());
     let read = futures::future::try_join_all(streams.map(collect));

@@ -127,30 +127,28 @@ async fn a_read_that_fails_or_is_short() {
     over(true, Fault::Removed(1), Some(["No such file", "opening"])).await;
 }
 
+/// Nothing can be written on the disk of `builder`; the error has all that is `said`.
+async fn refused(builder: DiskManagerBuilder, said: [&str; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = runtime(small_pool(), builder);
+    let message = attempt(directory.path(), &runtime).await.err().unwrap().to_string();
+    assert!(said.iter().all(|part| message.contains(part)), "{message}");
+    nothing_is_left(&runtime).await;
+    assert_eq!(files(directory.path()).len(), 0);
+}
+
 #[tokio::test]
 async fn a_quota() {
     for bytes in [0, 1, 300_000] {
-        let directory = tempfile::tempdir().unwrap();
         let builder = DiskManagerBuilder::default().with_max_temp_directory_size(bytes);
-        let runtime = runtime(small_pool(), builder);
-        let message = attempt(directory.path(), &runtime).await.err().unwrap().to_string();
-        assert!(message.contains("max_temp_directory_size"), "{message}");
-        assert!(message.contains("offset"), "{message}");
-        nothing_is_left(&runtime).await;
-        assert_eq!(files(directory.path()).len(), 0);
+        refused(builder, ["max_temp_directory_size", "offset"]).await;
     }
 }
 
 #[tokio::test]
 async fn without_a_disk() {
-    let directory = tempfile::tempdir().unwrap();
     let builder = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
-    let runtime = runtime(small_pool(), builder);
-    let message = attempt(directory.path(), &runtime).await.err().unwrap().to_string();
-    assert!(message.contains("IFileShuffleWriterExec"), "{message}");
-    assert!(message.contains("datafusion.runtime.temp_directory"), "{message}");
-    nothing_is_left(&runtime).await;
-    assert_eq!(files(directory.path()).len(), 0);
+    refused(builder, ["IFileShuffleWriterExec", "datafusion.runtime.temp_directory"]).await;
 }
 
 /// The directory of the outputs has 1 MiB, which is less than an output.

@@ -38,38 +38,11 @@ impl What {
     }
 }
 
-/// An output that cannot be read on from some time on.
-#[derive(Debug, Clone)]
-struct Failing {
-    inner: LocalOutput,
-    when: When,
-    what: What,
-}
-
-impl SegmentSource for Failing {
-    fn map_id(&self) -> u64 {
-        self.inner.map_id()
-    }
-
-    fn name(&self) -> Arc<str> {
-        self.inner.name()
-    }
-
-    fn layout(&self) -> IndexLayout {
-        self.inner.layout()
-    }
-
-    fn open(&self) -> datafusion_ifile::Result<Box<dyn OpenSegments>> {
-        match self.when {
-            When::Open => Err(self.what.error()),
-            _ => Ok(Box::new(Open { inner: self.inner.open()?, failing: self.clone() })),
-        }
-    }
-}
-
+/// An open output that cannot be read on from some time on.
 struct Open {
     inner: Box<dyn OpenSegments>,
-    failing: Failing,
+    when: When,
+    what: What,
 }
 
 impl OpenSegments for Open {
@@ -78,8 +51,8 @@ impl OpenSegments for Open {
     }
 
     fn read_index(&mut self, offset: u64, buffer: &mut [u8]) -> datafusion_ifile::Result<()> {
-        match self.failing.when {
-            When::Index => Err(self.failing.what.error()),
+        match self.when {
+            When::Index => Err(self.what.error()),
             _ => self.inner.read_index(offset, buffer),
         }
     }
@@ -89,16 +62,22 @@ impl OpenSegments for Open {
     }
 
     fn read_data(&mut self, offset: u64, buffer: &mut [u8]) -> datafusion_ifile::Result<()> {
-        match self.failing.when {
+        match self.when {
             // The trailer is read first.
-            When::Data if offset == 0 => Err(self.failing.what.error()),
+            When::Data if offset == 0 => Err(self.what.error()),
             _ => self.inner.read_data(offset, buffer),
         }
     }
 }
 
 fn error_of(status: &MapStatus, when: When, what: What) -> IFileError {
-    let read = ShuffleRead::new(Arc::new(Failing { inner: source(status), when, what }), 0..1);
+    let open = move |inner: &LocalOutput| -> datafusion_ifile::Result<Box<dyn OpenSegments>> {
+        match when {
+            When::Open => Err(what.error()),
+            _ => Ok(Box::new(Open { inner: inner.open()?, when, what })),
+        }
+    };
+    let read = ShuffleRead::new(Arc::new(Opening { inner: source(status), open }), 0..1);
     let counters = ReadCounters::default();
     let batches = SegmentBatches::try_new(schema(), status.placement, vec![read], 4096, counters);
     batches.unwrap().next_batch().unwrap_err()

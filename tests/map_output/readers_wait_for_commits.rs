@@ -1,48 +1,16 @@
 //! Between the unlinking of an old index and the renaming of the new one an output is missing, but not lost.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion_ifile::map_output::{
-    CommitStep, IndexLayout, LocalOutput, OpenSegments, ReadCounters, SegmentBatches,
-    SegmentSource, ShuffleRead,
+    CommitStep, IndexLayout, LocalOutput, ReadCounters, SegmentBatches, SegmentSource, ShuffleRead,
 };
 use datafusion_ifile::{IFileOptions, IFileShuffleWriterExec};
 
 use crate::support::*;
-
-/// An output that tells how each opening went.
-#[derive(Debug)]
-struct Told {
-    inner: LocalOutput,
-    opened: Mutex<Sender<bool>>,
-}
-
-impl SegmentSource for Told {
-    fn map_id(&self) -> u64 {
-        self.inner.map_id()
-    }
-
-    fn name(&self) -> Arc<str> {
-        self.inner.name()
-    }
-
-    fn layout(&self) -> IndexLayout {
-        self.inner.layout()
-    }
-
-    fn open(&self) -> datafusion_ifile::Result<Box<dyn OpenSegments>> {
-        let open = self.inner.open();
-        locked(&self.opened).send(open.is_ok()).unwrap();
-        open
-    }
-
-    fn await_commit(&self) {
-        self.inner.await_commit();
-    }
-}
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
@@ -76,7 +44,13 @@ async fn an_output_that_is_being_replaced_is_read() {
     let writing = tokio::spawn(datafusion::physical_plan::collect(Arc::new(writer), context));
     next(between).await;
     let (opened, openings) = channel();
-    let told = Told { inner: source(&first), opened: Mutex::new(opened) };
+    let opened = Mutex::new(opened);
+    let tell = move |inner: &LocalOutput| {
+        let open = inner.open();
+        locked(&opened).send(open.is_ok()).unwrap();
+        open
+    };
+    let told = Opening { inner: source(&first), open: tell };
     let reading = tokio::task::spawn_blocking(move || {
         let read = ShuffleRead::new(Arc::new(told), 0..1);
         let counters = ReadCounters::default();

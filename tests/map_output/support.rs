@@ -20,7 +20,8 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
 use datafusion_ifile::map_output::{
-    IndexLayout, LocalOutput, MapOutputOptions, OutputName, OutputStore, SegmentSource, ShuffleRead,
+    IndexLayout, LocalOutput, MapOutputOptions, OpenSegments, OutputName, OutputStore,
+    SegmentSource, ShuffleRead,
 };
 use datafusion_ifile::map_status::{Location, MapStatus};
 use datafusion_ifile::{
@@ -51,6 +52,43 @@ pub(crate) fn input(total: i64, parts: usize, step: usize) -> Arc<dyn ExecutionP
         inputs[at % parts].push(rows(from, (from + step as i64).min(total)));
     }
     MemorySourceConfig::try_new_exec(&inputs, schema(), None).unwrap()
+}
+
+/// An output that is opened in a way of the test's own.
+pub(crate) struct Opening<F> {
+    pub(crate) inner: LocalOutput,
+    pub(crate) open: F,
+}
+
+impl<F> fmt::Debug for Opening<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<F> SegmentSource for Opening<F>
+where
+    F: Fn(&LocalOutput) -> datafusion_ifile::Result<Box<dyn OpenSegments>> + Send + Sync + 'static,
+{
+    fn map_id(&self) -> u64 {
+        self.inner.map_id()
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.inner.name()
+    }
+
+    fn layout(&self) -> IndexLayout {
+        self.inner.layout()
+    }
+
+    fn open(&self) -> datafusion_ifile::Result<Box<dyn OpenSegments>> {
+        (self.open)(&self.inner)
+    }
+
+    fn await_commit(&self) {
+        self.inner.await_commit();
+    }
 }
 
 type Batches = BoxStream<'static, datafusion::error::Result<RecordBatch>>;

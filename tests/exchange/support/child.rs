@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use datafusion::execution::disk_manager::DiskManager;
 
-/// The name of a child's `#[ignore]`d test gets it run; `argument` is what [`argument`] gives there.
+/// Runs `test` in a process of its own, where [`argument`] gives it `argument`. It is a part of the test that runs it, and
+/// marked so that no other run takes it for one.
 fn command(program: &mut Command, test: &str, argument: &str) -> Output {
     program
         .args(["--ignored", "--exact", "--nocapture", test])
