@@ -9,7 +9,7 @@ use super::Exchange;
 use super::lane::{Body, Lane, Unencoded};
 use crate::block::{BlockEncoder, BlockInfo, BlockResult, CodecUse, logical_bytes};
 use crate::memory::{Held, Permit, WORKING_SET_BYTES};
-use crate::partition::Slab;
+use crate::partition::{Slab, SlabScratch};
 use crate::scratch::Block;
 
 /// What a block takes in memory beside its bytes.
@@ -100,8 +100,9 @@ impl Exchange {
     fn encode_slab(&self, own: &mut Encoder, slab: &Slab) -> Result<Vec<Arc<Held<Block>>>> {
         let schema = &self.plan.schema;
         let size = Size { rows: slab.rows(), bytes: slab.arrow_bytes() };
+        let mut scratch = SlabScratch::default();
         self.encode_parts(own, size, |encoder, start, len, out| {
-            slab.encode(schema, encoder, start, len, out)
+            slab.encode(schema, encoder, &mut scratch, start, len, out)
         })
     }
 
@@ -111,7 +112,7 @@ impl Exchange {
         &self,
         own: &mut Encoder,
         size: Size,
-        encode: impl Fn(&mut BlockEncoder, usize, usize, &mut Vec<u8>) -> BlockResult<BlockInfo>,
+        mut encode: impl FnMut(&mut BlockEncoder, usize, usize, &mut Vec<u8>) -> BlockResult<BlockInfo>,
     ) -> Result<Vec<Arc<Held<Block>>>> {
         let timer = self.plan.metrics.encode_time.timer();
         let Size { rows, bytes } = size;
@@ -144,7 +145,8 @@ impl Exchange {
     fn working_bytes(&self, own: &Encoder, size: Size, rows: usize) -> usize {
         let columns = self.plan.schema.fields().len();
         let part = size.bytes / size.rows.max(1) * rows;
-        own.encoder.held_bytes().max(BlockEncoder::working_bytes(columns, rows, part))
+        let gathered = if self.slabs.is_some() { SlabScratch::most_bytes(rows) } else { 0 };
+        gathered + own.encoder.held_bytes().max(BlockEncoder::working_bytes(columns, rows, part))
     }
 
     /// Reserves what encoding takes. A small part of that is taken in any case.

@@ -62,7 +62,6 @@ struct Pending<'a> {
 struct Run<'a> {
     partition: usize,
     rows: Rows<'a>,
-    place: usize,
 }
 
 /// What became of an attempt to take rows.
@@ -94,9 +93,8 @@ impl SlabStages {
         let groups = producers_at_once.min(outputs / LEAST_GROUP).clamp(1, MOST_GROUPS);
         let group = outputs.div_ceil(groups).max(1);
         let stage = |first: usize| {
-            let partitions = first..(first + group).min(outputs);
-            let count = partitions.len();
-            let slabs = Slabs::new(&plan.schema, first / group, partitions, batch_rows);
+            let count = group.min(outputs - first);
+            let slabs = Slabs::new(&plan.schema, count, batch_rows);
             let permit = ledger.force(slabs.overhead_bytes());
             Mutex::new(SlabStage { first, slabs, permit, windows: vec![Window::default(); count] })
         };
@@ -119,20 +117,20 @@ impl Exchange {
         credit: &mut Credit<'_>,
     ) -> Result<()> {
         let Some(stages) = &self.slabs else { return Ok(()) };
-        let source = SlabSource::new(source, grouped, stages.group);
+        let source = SlabSource::new(source);
         let share = grouped.map_or(1, Grouped::len).div_ceil(stages.stages.len());
         let mut groups: Vec<Vec<Run<'_>>> = Vec::with_capacity(stages.stages.len());
         groups.resize_with(stages.stages.len(), || Vec::with_capacity(share));
-        let mut add = |partition: usize, rows, place| {
+        let mut add = |partition: usize, rows| {
             if let Some(runs) = groups.get_mut(partition / stages.group) {
-                runs.push(Run { partition: partition % stages.group, rows, place });
+                runs.push(Run { partition: partition % stages.group, rows });
             }
         };
         match grouped {
-            None => add(partition, source.source.all_rows(), 0),
+            None => add(partition, source.all_rows()),
             Some(grouped) => (0..grouped.len()).for_each(|index| {
                 let (partition, rows) = grouped.run(index);
-                add(partition, Rows::Index(rows), grouped.start(index));
+                add(partition, Rows::Index(rows));
             }),
         }
         // Producers start at different groups, to meet at few locks.
@@ -202,12 +200,9 @@ impl Exchange {
                 return Ok(Taken::Needs(bytes));
             }
         }
-        let freed = stage.slabs.append(&pending.source, &takes, growth)?;
-        let SlabStage { permit, .. } = &mut *stage;
-        permit.move_from(&mut credit.permit, bytes);
-        credit.permit.move_from(permit, freed);
+        stage.slabs.append(&pending.source, &takes, growth)?;
+        stage.permit.move_from(&mut credit.permit, bytes);
         self.spillable_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.spillable_bytes.fetch_sub(freed, Ordering::Relaxed);
         for take in &takes {
             if self.is_full(&stage, take.partition) {
                 self.push_slab(&mut stage, take.partition, true)?;
@@ -217,7 +212,6 @@ impl Exchange {
         for run in pending.runs.iter_mut().take(most_runs) {
             let count = taken.next().unwrap_or(0);
             run.rows = run.rows.split_at(count).1;
-            run.place += count;
         }
         pending.runs.retain(|run| !run.rows.is_empty());
         Ok(Taken::Some)
@@ -233,7 +227,7 @@ impl Exchange {
         let filled = window.rows + stage.slabs.rows(run.partition);
         let room = self.shape.batch_rows.saturating_sub(filled).max(1);
         let count = run.rows.len().min(room).min(most.max(1));
-        Take { partition: run.partition, rows: run.rows.split_at(count).0, place: run.place }
+        Take { partition: run.partition, rows: run.rows.split_at(count).0 }
     }
 
     /// Takes fewer rows where their values alone fill an output batch.

@@ -202,9 +202,12 @@ impl Collector {
         };
         let source = Source::try_new(&self.shared.schema, batch)?;
         let grouped = grouped.as_ref();
-        let all = || vec![Take { partition, rows: source.all_rows(), place: 0 }];
+        let all = || vec![Take { partition, rows: source.all_rows() }];
         let takes = grouped.map_or_else(all, takes_of);
-        let source = SlabSource::new(&source, grouped, usize::MAX);
+        let source = match &self.staging {
+            Staging::Slabs(stage) => stage.source(&source),
+            Staging::Batches(_) => SlabSource::as_it_is(&source),
+        };
         let arrival = Arrival { batch, source, grouped, partition, takes, bytes };
         timer.stop();
         let permit = self.reserve(&arrival).await?;

@@ -5,7 +5,7 @@ use arrow::buffer::{BooleanBuffer, Buffer};
 use super::source::Rows;
 
 /// Bits in words of 64, least significant first; those beyond `len` are zero.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
     len: usize,
@@ -20,7 +20,7 @@ impl Bits {
 
     /// Appends the lowest `count` bits of `word`, at most 64; the others are zero.
     #[inline]
-    fn push(&mut self, word: u64, count: usize) {
+    pub(super) fn push(&mut self, word: u64, count: usize) {
         let used = self.len % 64;
         match self.words.last_mut().filter(|_| used > 0) {
             None => self.words.push(word),
@@ -78,6 +78,22 @@ impl Bits {
                 }
             }
         }
+    }
+
+    /// The words of the bits so far.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Removes all bits and keeps their room.
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+        self.len = 0;
+    }
+
+    /// Bytes held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
     }
 
     /// The bits appended so far; none are left.

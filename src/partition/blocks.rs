@@ -62,15 +62,6 @@ pub(crate) enum After {
     Release,
 }
 
-impl After {
-    pub(super) fn empty<T>(self, values: &mut Vec<T>) {
-        match self {
-            After::Keep => values.clear(),
-            After::Release => *values = Vec::new(),
-        }
-    }
-}
-
 enum Staged {
     Slabs(Box<Slabs>),
     /// One per partition, for the types that slabs do not hold.
@@ -104,10 +95,10 @@ impl Staged {
 
     fn append(&mut self, source: &SlabSource<'_>, takes: &[Take<'_>]) -> Result<()> {
         match self {
-            Staged::Slabs(slabs) => slabs.append(source, takes, Growth::Careful).map(drop),
+            Staged::Slabs(slabs) => slabs.append(source, takes, Growth::Careful),
             Staged::Stages(stages) => takes.iter().try_for_each(|take| {
                 let stage = stages.get_mut(take.partition);
-                stage.map_or(Ok(()), |stage| stage.append(source.source, take.rows, Room::Full))
+                stage.map_or(Ok(()), |stage| stage.append(source.batch(), take.rows, Room::Full))
             }),
         }
     }
@@ -158,7 +149,7 @@ impl BlockPartitioner {
         }
         let source = Source::try_new(&stage.schema, batch)?;
         let grouped = self.grouping.group(ids);
-        let mut source = SlabSource::new(&source, Some(&grouped), usize::MAX);
+        let mut source = stage.source(&source);
         stage.push(&mut source, takes_of(&grouped), &mut emit)
     }
 
@@ -195,7 +186,7 @@ impl BlockPartitioner {
 pub(crate) fn takes_of<'a>(grouped: &Grouped<'a>) -> Vec<Take<'a>> {
     let take = |index: usize| {
         let (partition, rows) = grouped.run(index);
-        Take { partition, rows: Rows::Index(rows), place: grouped.start(index) }
+        Take { partition, rows: Rows::Index(rows) }
     };
     (0..grouped.len()).map(take).collect()
 }
@@ -230,6 +221,14 @@ impl BlockStage {
         Self { most_value_bytes: bytes.clamp(1, MOST_VALUE_BYTES), ..self }
     }
 
+    /// `source` as [`push`](Self::push) takes it.
+    pub(crate) fn source<'a>(&self, source: &'a Source) -> SlabSource<'a> {
+        match &self.staged {
+            Staged::Slabs(_) => SlabSource::new(source),
+            Staged::Stages(_) => SlabSource::as_it_is(source),
+        }
+    }
+
     /// Bytes by which it grows at most when it takes `takes`.
     pub(crate) fn growth(&self, source: &SlabSource<'_>, takes: &[Take<'_>]) -> usize {
         match &self.staged {
@@ -239,7 +238,7 @@ impl BlockStage {
             Staged::Stages(stages) => {
                 let growth = |take: &Take<'_>| {
                     let stage = stages.get(take.partition);
-                    stage.map_or(0, |stage| stage.growth(source.source, take.rows, Room::Full))
+                    stage.map_or(0, |stage| stage.growth(source.batch(), take.rows, Room::Full))
                 };
                 takes.iter().map(growth).sum()
             }
@@ -270,13 +269,12 @@ impl BlockStage {
                 let now = writer.fitting(staged, source, take, count, *most_value_bytes)?;
                 takes.push(Take { rows: now, ..*take });
                 take.rows = take.rows.split_at(now.len()).1;
-                take.place += now.len();
             }
             staged.append(source, &takes)?;
             for take in &takes {
                 let full = staged.rows(take.partition) == *block_rows;
                 if full || staged.value_bytes(take.partition) >= *most_value_bytes {
-                    writer.write(staged, take.partition, After::Keep)?;
+                    writer.write(staged, take.partition)?;
                 }
             }
             left.retain(|take| !take.rows.is_empty());
@@ -296,7 +294,7 @@ impl BlockStage {
         let mut writer = Writer { encoder: &mut self.encoder, out: &mut self.out, emit };
         for partition in 0..self.partitions {
             if self.staged.rows(partition) > 0 {
-                writer.write(&mut self.staged, partition, after)?;
+                writer.write(&mut self.staged, partition)?;
             }
         }
         if after == After::Release {
@@ -324,7 +322,11 @@ impl BlockStage {
 
     /// Bytes of scratch and codec state.
     fn scratch_bytes(&self) -> usize {
-        self.encoder.held_bytes() + self.out.capacity()
+        let staged = match &self.staged {
+            Staged::Slabs(slabs) => slabs.scratch_bytes(),
+            Staged::Stages(_) => 0,
+        };
+        staged + self.encoder.held_bytes() + self.out.capacity()
     }
 }
 
@@ -357,16 +359,16 @@ impl<E: FnMut(usize, &[u8], BlockInfo) -> Result<()>> Writer<'_, E> {
         }
         let staged_bytes = staged.value_bytes(take.partition);
         if staged_bytes > 0 && staged_bytes.saturating_add(bytes) > 2 * most_bytes {
-            self.write(staged, take.partition, After::Keep)?;
+            self.write(staged, take.partition)?;
         }
         Ok(rows)
     }
 
-    fn write(&mut self, staged: &mut Staged, partition: usize, after: After) -> Result<()> {
+    fn write(&mut self, staged: &mut Staged, partition: usize) -> Result<()> {
         match staged {
             Staged::Slabs(slabs) => {
                 self.out.clear();
-                let info = slabs.encode(partition, self.encoder, self.out, after)?;
+                let info = slabs.encode(partition, self.encoder, self.out)?;
                 (self.emit)(partition, self.out, info)
             }
             Staged::Stages(stages) => {

@@ -5,7 +5,6 @@
 pub(crate) struct Grouped<'a> {
     order: &'a [u32],
     runs: &'a [Run],
-    ids: &'a [u32],
     places: &'a [u32],
 }
 
@@ -45,11 +44,6 @@ impl<'a> Grouped<'a> {
         order
     }
 
-    /// The partition of every row.
-    pub(crate) fn ids(&self) -> &'a [u32] {
-        self.ids
-    }
-
     /// The place of every row in the grouped order.
     pub(crate) fn places(&self) -> &'a [u32] {
         self.places
@@ -84,7 +78,7 @@ impl Grouping {
 
     /// Counting sort of the row numbers by `ids`, in time that depends on the rows alone.
     #[expect(clippy::indexing_slicing, reason = "ids lie below the partition count")]
-    pub(crate) fn group<'a>(&'a mut self, ids: &'a [u32]) -> Grouped<'a> {
+    pub(crate) fn group<'a>(&'a mut self, ids: &[u32]) -> Grouped<'a> {
         self.runs.clear();
         for &id in ids {
             let partition = id as usize;
@@ -111,7 +105,7 @@ impl Grouping {
         for run in &self.runs {
             self.counts[run.partition] = 0;
         }
-        Grouped { order: &self.order, runs: &self.runs, ids, places: &self.places }
+        Grouped { order: &self.order, runs: &self.runs, places: &self.places }
     }
 }
 

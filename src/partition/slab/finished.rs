@@ -5,12 +5,15 @@ use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::Result;
 
-use super::narrow::{Narrow, to_array};
+use super::chunk::Chunk;
+use super::narrow::{Narrow, SlabScratch, to_array};
+use super::native::Native;
 use crate::block::{BlockEncoder, BlockInfo, BlockResult};
 
 #[derive(Debug)]
 pub(super) enum SlabColumn {
-    Narrow(Narrow),
+    /// The column of the same number in the chunks.
+    Narrow { native: Native, nulls: bool },
     Array(ArrayRef),
 }
 
@@ -18,6 +21,7 @@ pub(super) enum SlabColumn {
 #[derive(Debug)]
 pub(crate) struct Slab {
     pub(super) columns: Vec<SlabColumn>,
+    pub(super) chunks: Vec<Chunk>,
     pub(super) rows: usize,
     pub(super) held_bytes: usize,
 }
@@ -35,10 +39,14 @@ impl Slab {
     /// Bytes that the rows take as Arrow arrays.
     pub(crate) fn arrow_bytes(&self) -> usize {
         let bytes = |column: &SlabColumn| match column {
-            SlabColumn::Narrow(column) => self.rows * column.value_bytes() + self.rows / 8,
+            SlabColumn::Narrow { native, .. } => self.rows * native.bytes() + self.rows / 8,
             SlabColumn::Array(array) => array.get_buffer_memory_size(),
         };
         self.columns.iter().map(bytes).sum()
+    }
+
+    fn narrow(&self, column: usize, native: Native, nulls: bool) -> Narrow<'_> {
+        Narrow { chunks: &self.chunks, column, native, nulls }
     }
 
     /// Appends a block with rows `start..start + len` to `out`.
@@ -49,16 +57,20 @@ impl Slab {
         &self,
         schema: &Schema,
         encoder: &mut BlockEncoder,
+        scratch: &mut SlabScratch,
         start: usize,
         len: usize,
         out: &mut Vec<u8>,
     ) -> BlockResult<BlockInfo> {
+        let rows = start..start + len;
         encoder.begin();
-        for (column, field) in self.columns.iter().zip(schema.fields()) {
+        for (index, (column, field)) in self.columns.iter().zip(schema.fields()).enumerate() {
             match column {
-                SlabColumn::Narrow(column) => column.encode(encoder, start, len)?,
+                SlabColumn::Narrow { native, nulls } => {
+                    self.narrow(index, *native, *nulls).encode(rows.clone(), encoder, scratch)?;
+                }
                 SlabColumn::Array(array) => {
-                    encoder.put_array(field.data_type(), array.as_ref(), start..start + len)?;
+                    encoder.put_array(field.data_type(), array.as_ref(), rows.clone())?;
                 }
             }
         }
@@ -73,23 +85,29 @@ impl Slab {
         let rows = slabs.iter().map(|slab| slab.rows).sum();
         let mut arrays = Vec::with_capacity(schema.fields().len());
         for (index, field) in schema.fields().iter().enumerate() {
-            let columns = slabs.iter().filter_map(|slab| slab.columns.get(index)).collect();
-            arrays.push(join_column(columns, field.data_type(), rows)?);
+            arrays.push(join_column(slabs, index, field.data_type(), rows)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(SchemaRef::clone(schema), arrays, &options)?)
     }
 }
 
-fn join_column(columns: Vec<&SlabColumn>, data_type: &DataType, rows: usize) -> Result<ArrayRef> {
-    let only = columns.len() == 1;
-    let mut narrow = Vec::with_capacity(columns.len());
+fn join_column(
+    slabs: &[&Slab],
+    index: usize,
+    data_type: &DataType,
+    rows: usize,
+) -> Result<ArrayRef> {
+    let mut narrow = Vec::with_capacity(slabs.len());
     let mut arrays: Vec<&dyn Array> = Vec::new();
-    for column in columns {
-        match column {
-            SlabColumn::Narrow(part) => narrow.push(part),
-            SlabColumn::Array(array) if only => return Ok(ArrayRef::clone(array)),
-            SlabColumn::Array(array) => arrays.push(array.as_ref()),
+    for slab in slabs {
+        match slab.columns.get(index) {
+            Some(SlabColumn::Narrow { native, nulls }) => {
+                narrow.push(slab.narrow(index, *native, *nulls));
+            }
+            Some(SlabColumn::Array(array)) if slabs.len() == 1 => return Ok(ArrayRef::clone(array)),
+            Some(SlabColumn::Array(array)) => arrays.push(array.as_ref()),
+            None => {}
         }
     }
     match arrays.is_empty() {

@@ -6,45 +6,46 @@
 //! partition's rows leave as a [`Slab`], which becomes an Arrow batch or blocks.
 //!
 //! ```text
-//!   batch ----> column 0: base, 2 bytes   [ p0: 17 3 250 .. ][ p1: 9 12 .. ] ..
-//!   by runs     column 1: base, 4 bytes   [ p0: ..          ][ p1: ..      ] ..
+//!   batch ----> column 0: base, 2 bytes     p0: [ 17 3 250 .. | 7 7 9 .. ][ chunk ] ..
+//!   narrowed    column 1: base, 4 bytes     p1: [ chunk ] ..
 //!                                              finish(p0) -> Slab -> RecordBatch | block
 //! ```
 
+mod chunk;
 mod finished;
+mod frame;
 mod narrow;
+mod narrowed;
 mod native;
 mod rows;
 mod texts;
 
-use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 
+use self::chunk::{Chunk, Segment, scatter};
 use self::finished::SlabColumn;
-use self::narrow::{Missing, NarrowColumn};
+use self::frame::{Frame, Layout, NarrowColumn, Seen};
+use self::narrow::Narrow;
 use self::native::Native;
-use self::rows::Targets;
-use self::texts::{Numbers, Texts};
-use super::blocks::After;
+use self::texts::Texts;
 use super::column::Column;
 use super::source::{Source, SourceColumn};
 use super::stage::StageColumn;
 use crate::block::{BlockEncoder, BlockInfo};
 
 pub(crate) use self::finished::Slab;
+pub(crate) use self::narrow::SlabScratch;
 pub(crate) use self::rows::{SlabSource, Take};
 
-/// What a column of a partition takes beside its rows: itself, what the allocator adds to its
-/// buffer, and one offset more than rows.
-const COLUMN_BYTES: usize = size_of::<SlabColumn>() + 32;
+/// What a column takes of a slab, and what the allocator adds to its buffer.
+const SLAB_COLUMN_BYTES: usize = size_of::<SlabColumn>();
+const PLAIN_COLUMN_BYTES: usize = 32;
 
 /// A partition that gets this part of its rows from one batch gets room for all of them.
 const FULL_AT_ONCE: usize = 16;
-
-/// A column is read in order first where at least this part of its rows is gathered.
-const FETCH_PART: usize = 4;
 
 /// Rows that a slab has room for at first.
 const FIRST_ROWS: usize = 32;
@@ -68,37 +69,101 @@ pub(crate) enum Growth {
 }
 
 enum SlabColumns {
+    /// The column of the same number in the chunks.
     Narrow(NarrowColumn),
     /// One per partition.
     Plain(Vec<StageColumn>),
     Texts(Box<Texts>),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Part {
     rows: usize,
+    /// Rows that there is room for.
     capacity: usize,
+    chunks: Vec<Chunk>,
+}
+
+/// How a partition makes room for rows.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// Rows that there is room for then.
+    capacity: usize,
+    last: Last,
+    /// Rows of a chunk that is added.
+    added: usize,
+}
+
+/// What becomes of the last chunk of a partition.
+#[derive(Debug, Clone, Copy)]
+enum Last {
+    Kept,
+    /// It moves to memory with room for so many rows, in the layout of those that come.
+    Moved(usize),
+    /// It loses its room for more rows, since it has columns that those have not.
+    Closed,
+}
+
+impl Part {
+    /// Bytes of the chunks.
+    fn chunk_bytes(&self) -> usize {
+        self.chunks.iter().map(Chunk::held_bytes).sum()
+    }
+
+    fn make_room(&mut self, room: Room, layout: &Arc<Layout>) {
+        self.capacity = room.capacity;
+        if let Some(last) = self.chunks.last_mut() {
+            match room.last {
+                Last::Kept => {}
+                Last::Moved(capacity) => *last = last.to(layout, capacity),
+                Last::Closed => *last = last.to(&Arc::clone(&last.layout), last.rows),
+            }
+        }
+        if room.added > 0 {
+            self.chunks.push(Chunk::new(layout, room.added));
+        }
+    }
+
+    /// Shares `take` out to the chunks that have room.
+    fn fill<'a>(&mut self, take: &Take<'a>, segments: &mut Vec<Segment<'a>>) {
+        let mut left = take.rows;
+        let last = self.chunks.len().saturating_sub(2);
+        for (index, chunk) in self.chunks.iter_mut().enumerate().skip(last) {
+            let (now, rest) = left.split_at(left.len().min(chunk.capacity - chunk.rows));
+            left = rest;
+            if !now.is_empty() {
+                segments.push(Segment::new(take.partition, index, chunk, now));
+            }
+        }
+    }
+
+    /// Gives back the room for more rows.
+    fn shrink(&mut self) {
+        if let Some(last) = self.chunks.last_mut() {
+            *last = last.to(&Arc::clone(&last.layout), last.rows);
+        }
+    }
 }
 
 /// The rows that some partitions have so far. It owns all its bytes and knows them exactly: it
 /// grows only by what [`growth`](Self::growth) said, so the caller reserves that first.
 pub(crate) struct Slabs {
     schema: SchemaRef,
-    /// Number of the first of the partitions; those in takes are counted from it.
-    first: usize,
-    /// Number of this group of partitions.
-    group: usize,
     columns: Vec<SlabColumns>,
     /// Those with values of variable length.
     variable: Vec<usize>,
     parts: Vec<Part>,
+    /// Where the columns of rows lie that come.
+    layout: Arc<Layout>,
     /// Rows of a full slab.
     full: usize,
-    /// Bits that a row takes, beside values of variable length.
-    row_bits: usize,
+    /// Bits that a row takes in plain columns, beside values of variable length, and their number.
+    plain_bits: usize,
+    plain_columns: usize,
     /// Bytes that a row takes as Arrow arrays, beside values of variable length.
     arrow_row_bytes: usize,
     rows: usize,
+    scratch: SlabScratch,
 }
 
 impl Slabs {
@@ -107,54 +172,50 @@ impl Slabs {
         schema.fields().iter().all(|field| !Column::new(field.data_type()).carries_validity())
     }
 
-    /// Empty slabs of `partitions`, which are group `group` of all, each full at `full` rows.
-    pub(crate) fn new(
-        schema: &SchemaRef,
-        group: usize,
-        partitions: Range<usize>,
-        full: usize,
-    ) -> Self {
-        let first = partitions.start;
-        let partitions = partitions.len();
-        let columns = schema.fields().iter().map(|field| {
-            let data_type = field.data_type();
-            match Native::of(data_type) {
-                Some(native) => SlabColumns::Narrow(NarrowColumn::new(native, partitions)),
-                None => SlabColumns::Plain(
-                    (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
-                ),
-            }
-        });
-        let is_variable = |index: &usize| {
-            let field = schema.fields().get(*index);
-            field.is_some_and(|field| Column::new(field.data_type()).is_variable())
-        };
-        let mut slabs = Self {
-            variable: (0..schema.fields().len()).filter(is_variable).collect(),
-            schema: SchemaRef::clone(schema),
-            first,
-            group,
-            columns: columns.collect(),
-            parts: vec![Part::default(); partitions],
-            full,
-            row_bits: 0,
-            arrow_row_bytes: Self::arrow_row_bytes(schema),
-            rows: 0,
-        };
-        slabs.row_bits = slabs.row_bits_with(&[]);
-        slabs
+    /// Empty slabs of `partitions` partitions, each full at `full` rows.
+    pub(crate) fn new(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
+        Self::with_texts(schema, partitions, full, |_| None)
     }
 
     /// As [`new`](Self::new), with the values of strings and binaries numbered as they come. Such slabs
     /// only become blocks, and their [`growth`](Self::growth) leaves the values out.
     pub(crate) fn with_numbered_values(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
-        let mut slabs = Self::new(schema, 0, 0..partitions, full);
-        for (column, field) in slabs.columns.iter_mut().zip(schema.fields()) {
-            if let Some(texts) = Texts::try_new(field.data_type(), partitions) {
-                *column = SlabColumns::Texts(Box::new(texts));
+        Self::with_texts(schema, partitions, full, |data_type| {
+            Texts::try_new(data_type, partitions)
+        })
+    }
+
+    fn with_texts(
+        schema: &SchemaRef,
+        partitions: usize,
+        full: usize,
+        texts: impl Fn(&DataType) -> Option<Texts>,
+    ) -> Self {
+        let types = || schema.fields().iter().map(|field| field.data_type());
+        let column = |data_type: &DataType| match (Native::of(data_type), texts(data_type)) {
+            (Some(native), _) => SlabColumns::Narrow(NarrowColumn::new(native)),
+            (None, Some(texts)) => SlabColumns::Texts(Box::new(texts)),
+            (None, None) => {
+                SlabColumns::Plain((0..partitions).map(|_| StageColumn::new(data_type)).collect())
             }
-        }
-        slabs.row_bits = slabs.row_bits_with(&[]);
+        };
+        let columns: Vec<_> = types().map(column).collect();
+        let plain = || types().zip(&columns).filter(|(_, c)| matches!(c, SlabColumns::Plain(_)));
+        let is_variable = |(_, data_type): &(usize, &DataType)| Column::new(data_type).is_variable();
+        let mut slabs = Self {
+            variable: types().enumerate().filter(is_variable).map(|(index, _)| index).collect(),
+            schema: SchemaRef::clone(schema),
+            parts: Vec::new(),
+            layout: Arc::new(Layout::new(columns.iter().map(SlabColumns::frame))),
+            full,
+            plain_bits: plain().map(|(of, _)| Column::new(of).fixed_bits() + 1).sum(),
+            plain_columns: plain().count(),
+            arrow_row_bytes: Self::arrow_row_bytes(schema),
+            rows: 0,
+            scratch: SlabScratch::default(),
+            columns,
+        };
+        slabs.parts.resize_with(partitions, Part::default);
         slabs
     }
 
@@ -166,9 +227,9 @@ impl Slabs {
     /// What empty slabs take.
     pub(crate) fn overhead_bytes(&self) -> usize {
         let per_column = |column: &SlabColumns| match column {
-            SlabColumns::Narrow(_) => size_of::<Vec<u64>>() * 2,
+            SlabColumns::Narrow(_) => 0,
             SlabColumns::Plain(_) => size_of::<StageColumn>(),
-            SlabColumns::Texts(_) => size_of::<StageColumn>() + size_of::<Vec<u64>>() * 2,
+            SlabColumns::Texts(_) => Texts::PART_BYTES,
         };
         let columns: usize = self.columns.iter().map(per_column).sum();
         self.parts.len() * (columns + size_of::<Part>())
@@ -203,37 +264,35 @@ impl Slabs {
         })
     }
 
-    fn row_bits_with(&self, ranges: &[Option<(i128, i128)>]) -> usize {
-        let bits = |(index, column): (usize, &SlabColumns)| match column {
-            SlabColumns::Narrow(column) => {
-                let range = ranges.get(index).copied().flatten();
-                NarrowColumn::row_bits(column.frame_for(range))
-            }
-            SlabColumns::Plain(parts) => {
-                parts.first().map_or(0, |part| part.column.fixed_bits() + 1)
-            }
-            SlabColumns::Texts(texts) => texts.row_bits(ranges.get(index).copied().flatten()),
-        };
-        self.columns.iter().enumerate().map(bits).sum()
-    }
-
-    /// Bits of a row in the columns that are narrowed.
-    fn narrow_bits(&self) -> usize {
-        let bits = |column: &SlabColumns| match column {
-            SlabColumns::Narrow(column) => NarrowColumn::row_bits(column.frame_for(None)),
-            SlabColumns::Plain(_) | SlabColumns::Texts(_) => 0,
-        };
-        self.columns.iter().map(bits).sum()
-    }
-
-    fn bytes_of(&self, capacity: usize, row_bits: usize) -> usize {
-        match capacity {
-            0 => 0,
-            _ => (capacity * row_bits).div_ceil(8) + COLUMN_BYTES * self.columns.len(),
+    /// The layout of the rows of `source` and of those that come after them.
+    fn layout_with(&self, source: &SlabSource<'_>) -> Arc<Layout> {
+        let frames =
+            || self.columns.iter().enumerate().map(|(index, c)| c.frame_with(source.seen(index)));
+        match self.layout.is_of(frames()) {
+            true => Arc::clone(&self.layout),
+            false => Arc::new(Layout::new(frames())),
         }
     }
 
-    fn grown(&self, part: Part, more: usize, growth: Growth) -> usize {
+    /// Bits that a row takes, beside values of variable length.
+    fn row_bits(&self, layout: &Layout) -> usize {
+        8 * layout.row_bytes() + self.plain_bits
+    }
+
+    /// Bytes of room for `capacity` rows, chunks not counted.
+    fn bytes_of(&self, capacity: usize) -> usize {
+        let slab = SLAB_COLUMN_BYTES * self.columns.len();
+        match capacity {
+            0 => 0,
+            rows => {
+                (rows * self.plain_bits).div_ceil(8)
+                    + PLAIN_COLUMN_BYTES * self.plain_columns
+                    + slab
+            }
+        }
+    }
+
+    fn grown(&self, part: &Part, more: usize, growth: Growth, row_bits: usize) -> usize {
         let needed = part.rows + more;
         if needed <= part.capacity {
             return part.capacity;
@@ -243,7 +302,7 @@ impl Slabs {
         }
         let capacity = match (growth, part.capacity) {
             (Growth::Lean, _) => needed,
-            (Growth::Ample, 0) => needed.max(self.first_rows()),
+            (Growth::Ample, 0) => needed.max(self.first_rows(row_bits)),
             (Growth::Careful, 0) => needed.max(FIRST_ROWS),
             (Growth::Careful, large @ MANY_ROWS..) => needed.max(large + large / 4),
             (_, some) => needed.max(2 * some),
@@ -251,9 +310,31 @@ impl Slabs {
         capacity.next_multiple_of(16).min(self.full.max(needed))
     }
 
-    fn first_rows(&self) -> usize {
-        let bytes = self.parts.len().saturating_mul(self.row_bits) / 8;
+    fn first_rows(&self, row_bits: usize) -> usize {
+        let bytes = self.parts.len().saturating_mul(row_bits) / 8;
         (AMPLE_FIRST_BYTES / bytes.max(1)).clamp(FIRST_ROWS, AMPLE_FIRST_ROWS)
+    }
+
+    /// How `part` makes room for `more` rows in `layout`.
+    fn room(&self, part: &Part, more: usize, growth: Growth, layout: &Arc<Layout>) -> Room {
+        let capacity = self.grown(part, more, growth, self.row_bits(layout));
+        let added = if layout.row_bytes() > 0 { capacity - part.capacity } else { 0 };
+        let room = Room { capacity, last: Last::Kept, added };
+        let Some(last) = part.chunks.last() else { return room };
+        let free = last.capacity - last.rows;
+        let is_small = growth == Growth::Lean && last.rows < FIRST_ROWS && added > 0;
+        if is_small && last.fits(layout) {
+            // Little is moved, and what a chunk takes beside its rows is saved.
+            return Room { last: Last::Moved(last.capacity + added), added: 0, ..room };
+        }
+        match free > 0 && !Arc::ptr_eq(&last.layout, layout) {
+            true if last.fits(layout) => Room { last: Last::Moved(last.capacity), ..room },
+            true if layout.row_bytes() > 0 => {
+                Room { last: Last::Closed, added: added + free, ..room }
+            }
+            true => Room { last: Last::Closed, ..room },
+            false => room,
+        }
     }
 
     /// Bytes by which the slabs grow when they take `takes`, at most one for each partition.
@@ -263,18 +344,19 @@ impl Slabs {
         takes: &[Take<'_>],
         growth: Growth,
     ) -> usize {
-        let row_bits = self.row_bits_with(&source.ranges);
+        let layout = self.layout_with(source);
+        let row_bytes = layout.row_bytes();
         let mut more = 0;
-        if row_bits > self.row_bits {
-            let widened = |part: &Part| {
-                self.bytes_of(part.capacity, row_bits) - self.bytes_of(part.capacity, self.row_bits)
-            };
-            more += self.parts.iter().map(widened).sum::<usize>();
-        }
         for take in takes {
-            let part = self.parts.get(take.partition).copied().unwrap_or_default();
-            let capacity = self.grown(part, take.rows.len(), growth);
-            more += self.bytes_of(capacity, row_bits) - self.bytes_of(part.capacity, row_bits);
+            let Some(part) = self.parts.get(take.partition) else { continue };
+            let room = self.room(part, take.rows.len(), growth, &layout);
+            more += self.bytes_of(room.capacity) - self.bytes_of(part.capacity);
+            if room.added > 0 {
+                more += Chunk::bytes_of(room.added, row_bytes);
+            }
+            if let (Last::Moved(capacity), Some(last)) = (room.last, part.chunks.last()) {
+                more += Chunk::bytes_of(capacity, row_bytes).saturating_sub(last.held_bytes());
+            }
         }
         more + self.plain_growth(source.source, takes)
     }
@@ -297,32 +379,27 @@ impl Slabs {
     /// Numbers the values of strings and binaries of `source`, where these are slabs that do so, once
     /// for all rows of the batch.
     pub(crate) fn number(&mut self, source: &mut SlabSource<'_>) {
-        if !source.numbers.is_empty() {
+        if !source.numbered.is_empty() {
             return;
         }
-        source.numbers.resize_with(self.columns.len(), Numbers::default);
+        source.numbered.resize(self.columns.len(), 0);
         for (index, column) in self.columns.iter_mut().enumerate() {
             let (SlabColumns::Texts(texts), Some(from)) =
                 (column, source.source.columns.get(index))
             else {
                 continue;
             };
-            let numbers = texts.number(from, source.source.rows());
-            let nulls = source.null_rows(from);
-            if let Some(to) = source.nulls.get_mut(index) {
-                *to = nulls;
+            let (numbers, rows) = texts.number(from, source.source.rows());
+            if let Some(narrowed) = source.narrowed.get_mut(index) {
+                *narrowed = Some(numbers);
             }
-            if let Some(range) = source.ranges.get_mut(index) {
-                *range = numbers.range;
-            }
-            if let Some(to) = source.numbers.get_mut(index) {
-                *to = numbers;
+            if let Some(numbered) = source.numbered.get_mut(index) {
+                *numbered = rows;
             }
         }
     }
 
-    /// Takes the rows of `takes`, at most one for each partition. Returns the bytes by which it
-    /// shrank, where narrower offsets do.
+    /// Takes the rows of `takes`, at most one for each partition.
     ///
     /// # Errors
     /// None that occur: the types that need Arrow's `take` are not held in slabs.
@@ -331,79 +408,81 @@ impl Slabs {
         source: &SlabSource<'_>,
         takes: &[Take<'_>],
         growth: Growth,
-    ) -> Result<usize> {
-        let before = self.row_bits;
-        self.row_bits = self.row_bits_with(&source.ranges);
-        let shrunk = |part: &Part| {
-            self.bytes_of(part.capacity, before)
-                .saturating_sub(self.bytes_of(part.capacity, self.row_bits))
-        };
-        let freed = if before > self.row_bits { self.parts.iter().map(shrunk).sum() } else { 0 };
-        let mut grown = Vec::with_capacity(takes.len());
-        for take in takes {
-            let part = self.parts.get(take.partition).copied().unwrap_or_default();
-            let capacity = self.grown(part, take.rows.len(), growth);
-            grown.push((capacity > part.capacity).then_some(capacity));
+    ) -> Result<()> {
+        let layout = self.layout_with(source);
+        let rooms: Vec<Room> = takes
+            .iter()
+            .map(|take| match self.parts.get(take.partition) {
+                Some(part) => self.room(part, take.rows.len(), growth, &layout),
+                None => Room { capacity: 0, last: Last::Kept, added: 0 },
+            })
+            .collect();
+        self.append_plain(source, takes, &rooms)?;
+        self.layout = layout;
+        let mut segments = Vec::with_capacity(takes.len() + takes.len() / 4);
+        for (take, room) in takes.iter().zip(rooms) {
+            let Some(part) = self.parts.get_mut(take.partition) else { continue };
+            part.make_room(room, &self.layout);
+            part.rows += take.rows.len();
+            self.rows += take.rows.len();
+            if self.layout.row_bytes() > 0 {
+                part.fill(take, &mut segments);
+            }
         }
-        let partitions = self.parts.len();
-        let taken: usize = takes.iter().map(|take| take.rows.len()).sum();
-        let scattered = source.grouped.is_some() && taken * FETCH_PART >= source.source.rows();
-        let group = if source.grouped.is_some() { self.group } else { 0 };
-        let nulls = |index: usize| {
-            let rows = source.nulls.get(index).and_then(|groups| groups.get(group));
-            rows.map_or(&[][..], Vec::as_slice)
-        };
-        let any_nulls = (0..self.columns.len()).any(|index| !nulls(index).is_empty());
-        let targets =
-            any_nulls.then(|| Targets::new(source.grouped, takes, &self.parts, self.first));
-        let unnumbered = Numbers::default();
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            column.fit(source.seen(index));
+            let native = match column {
+                SlabColumns::Narrow(column) => column.native(),
+                SlabColumns::Texts(texts) => texts.native(),
+                SlabColumns::Plain(_) => continue,
+            };
+            let (from, narrowed) = (source.source.columns.get(index), source.narrowed(index));
+            let slot = self.layout.slot(index);
+            if let (Some(from), Some(narrowed), 1..) = (from, narrowed, slot.frame.width) {
+                scatter(narrowed, native, from, slot, &mut segments);
+            }
+        }
+        for segment in segments {
+            let (partition, index) = segment.place();
+            let part = self.parts.get_mut(partition);
+            if let Some(chunk) = part.and_then(|part| part.chunks.get_mut(index)) {
+                segment.end(chunk);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for what is not held in chunks.
+    fn append_plain(
+        &mut self,
+        source: &SlabSource<'_>,
+        takes: &[Take<'_>],
+        rooms: &[Room],
+    ) -> Result<()> {
         for (index, column) in self.columns.iter_mut().enumerate() {
             let Some(from) = source.source.columns.get(index) else { continue };
             match column {
-                SlabColumns::Narrow(column) => {
-                    column.fit(source.ranges.get(index).copied().flatten());
-                    for (take, capacity) in takes.iter().zip(&grown) {
-                        capacity.iter().for_each(|rows| column.reserve(take.partition, *rows));
-                    }
-                    if scattered {
-                        source.source.fetch(index);
-                    }
-                    column.append(from, takes);
-                    if !nulls(index).is_empty() {
-                        mark_missing(column.missing(partitions), nulls(index), targets.as_ref());
-                    }
-                }
+                SlabColumns::Narrow(_) => {}
                 SlabColumns::Texts(texts) => {
-                    for (take, capacity) in takes.iter().zip(&grown) {
-                        capacity.iter().for_each(|rows| texts.reserve(take.partition, *rows));
-                    }
-                    let numbers = source.numbers.get(index).unwrap_or(&unnumbered);
-                    texts.append(from, numbers, takes, &self.parts)?;
-                    if !nulls(index).is_empty() {
-                        mark_missing(texts.missing(partitions), nulls(index), targets.as_ref());
-                    }
+                    let numbered = source.numbered.get(index).copied().unwrap_or(0);
+                    texts.append(from, numbered, takes)?;
                 }
                 SlabColumns::Plain(parts) => {
-                    for (take, capacity) in takes.iter().zip(&grown) {
-                        let Some(column) = parts.get_mut(take.partition) else { continue };
-                        let part = self.parts.get(take.partition).copied().unwrap_or_default();
-                        if let Some(capacity) = capacity {
-                            column.column.reserve_rows(*capacity);
+                    for (take, room) in takes.iter().zip(rooms) {
+                        let (Some(column), Some(part)) =
+                            (parts.get_mut(take.partition), self.parts.get(take.partition))
+                        else {
+                            continue;
+                        };
+                        if room.capacity > part.capacity {
+                            column.column.reserve_rows(room.capacity);
                         }
-                        let capacity = capacity.unwrap_or(part.capacity);
-                        column.append(from, take.rows, part.rows, capacity)?;
+                        column.append(from, take.rows, part.rows, room.capacity)?;
                     }
                 }
             }
         }
-        for (take, capacity) in takes.iter().zip(grown) {
-            if let Some(part) = self.parts.get_mut(take.partition) {
-                part.rows += take.rows.len();
-                part.capacity = capacity.unwrap_or(part.capacity);
-                self.rows += take.rows.len();
-            }
-        }
-        Ok(freed)
+        Ok(())
     }
 
     /// The rows of `partition`, which is empty after it, and the bytes they were charged with.
@@ -411,18 +490,17 @@ impl Slabs {
     /// # Errors
     /// Those of building the arrays.
     pub(crate) fn finish(&mut self, partition: usize) -> Result<(Slab, usize)> {
-        let part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
-        let mut bytes = self.bytes_of(part.capacity, self.row_bits);
-        let sparse = part.capacity > 2 * part.rows;
+        let mut part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
+        let mut bytes = self.bytes_of(part.capacity);
+        let charged = part.chunk_bytes();
+        if part.capacity > 2 * part.rows {
+            part.shrink();
+        }
         let mut columns = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
             columns.push(match column {
                 SlabColumns::Narrow(column) => {
-                    let mut column = column.take(partition);
-                    if sparse {
-                        column.shrink();
-                    }
-                    SlabColumn::Narrow(column)
+                    SlabColumn::Narrow { native: column.native(), nulls: column.has_nulls() }
                 }
                 SlabColumns::Texts(_) => return internal_err!("numbered values become blocks"),
                 SlabColumns::Plain(parts) => {
@@ -432,18 +510,18 @@ impl Slabs {
                 }
             });
         }
-        self.rows -= part.rows;
+        self.emptied(part.rows);
+        let held_bytes = bytes + part.chunk_bytes();
+        let Part { rows, chunks, .. } = part;
+        Ok((Slab { columns, chunks, rows, held_bytes }, bytes + charged))
+    }
+
+    /// `rows` have left.
+    fn emptied(&mut self, rows: usize) {
+        self.rows -= rows;
         if self.rows == 0 {
-            self.forget_ranges();
+            self.columns.iter_mut().for_each(SlabColumns::forget);
         }
-        let held_bytes = match sparse {
-            true => {
-                bytes - self.bytes_of(part.capacity, self.narrow_bits())
-                    + self.bytes_of(part.rows, self.narrow_bits())
-            }
-            false => bytes,
-        };
-        Ok((Slab { columns, rows: part.rows, held_bytes }, bytes))
     }
 }
 
@@ -457,40 +535,37 @@ impl Slabs {
         partition: usize,
         encoder: &mut BlockEncoder,
         out: &mut Vec<u8>,
-        after: After,
     ) -> Result<BlockInfo> {
-        let Some(part) = self.parts.get_mut(partition) else {
-            return internal_err!("there is no partition {partition}");
-        };
-        let rows = std::mem::take(&mut part.rows);
-        if after == After::Release {
-            part.capacity = 0;
-        }
-        let capacity = part.capacity;
-        self.rows -= rows;
+        let part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
+        let Part { rows, chunks, .. } = part;
         encoder.begin();
-        for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
+        let scratch = &mut self.scratch;
+        let columns = self.columns.iter_mut().zip(self.schema.fields());
+        for (index, (column, field)) in columns.enumerate() {
             match column {
-                SlabColumns::Narrow(column) => column.encode(partition, encoder, after)?,
-                SlabColumns::Texts(texts) => texts.encode(partition, rows, encoder, after)?,
+                SlabColumns::Narrow(column) => {
+                    let (native, nulls) = (column.native(), column.has_nulls());
+                    let column = Narrow { chunks: &chunks, column: index, native, nulls };
+                    column.encode(0..rows, encoder, scratch)?;
+                }
+                SlabColumns::Texts(texts) => {
+                    texts.encode(partition, (&chunks, index), encoder, scratch)?;
+                }
                 SlabColumns::Plain(parts) => {
                     let Some(column) = parts.get_mut(partition) else { continue };
                     let array = column.finish(field.data_type(), rows)?;
                     encoder.put_array(field.data_type(), array.as_ref(), 0..rows)?;
-                    column.column.reserve_rows(capacity);
                 }
             }
         }
-        if self.rows == 0 {
-            self.forget_ranges();
-        }
+        self.emptied(rows);
         Ok(encoder.finish(rows, out)?)
     }
 
     /// Bytes by which the values that are numbered grow at most when all rows of `source` come.
     pub(crate) fn numbered_growth(&self, source: &SlabSource<'_>) -> usize {
         let growth = |(column, from): (&SlabColumns, &SourceColumn)| match column {
-            SlabColumns::Texts(texts) => texts.growth(from, source.source.all_rows()),
+            SlabColumns::Texts(texts) => texts.growth(from, source.all_rows()),
             SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
         };
         self.columns.iter().zip(&source.source.columns).map(growth).sum()
@@ -502,7 +577,8 @@ impl Slabs {
             SlabColumns::Texts(texts) => texts.used_bytes(),
             SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
         };
-        self.rows * self.row_bits / 8 + self.columns.iter().map(texts).sum::<usize>()
+        let rows = self.rows * self.row_bits(&self.layout) / 8;
+        rows + self.columns.iter().map(texts).sum::<usize>()
     }
 
     /// Bytes held.
@@ -510,7 +586,7 @@ impl Slabs {
         let of = |(partition, part): (usize, &Part)| {
             let values: usize =
                 self.plain(partition).map(|column| column.column.value_capacity()).sum();
-            self.bytes_of(part.capacity, self.row_bits) + values
+            self.bytes_of(part.capacity) + part.chunk_bytes() + values
         };
         let texts = |column: &SlabColumns| match column {
             SlabColumns::Texts(texts) => texts.held_bytes(),
@@ -521,23 +597,42 @@ impl Slabs {
             + self.columns.iter().map(texts).sum::<usize>()
     }
 
-    fn forget_ranges(&mut self) {
-        for column in &mut self.columns {
-            match column {
-                SlabColumns::Narrow(column) => column.forget_range(),
-                SlabColumns::Texts(texts) => texts.forget_range(),
-                SlabColumns::Plain(_) => {}
-            }
-        }
+    /// Bytes of scratch that blocks share.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        self.scratch.held_bytes()
     }
 }
 
-/// Sets the bits of the rows of a batch that have no value.
-fn mark_missing(missing: &mut [Missing], nulls: &[u32], targets: Option<&Targets<'_>>) {
-    let Some(targets) = targets else { return };
-    for &row in nulls {
-        let Some((partition, row)) = targets.of(row as usize) else { continue };
-        missing.get_mut(partition).into_iter().for_each(|missing| missing.set(row));
+impl SlabColumns {
+    /// How the column is held in chunks.
+    fn frame(&self) -> Frame {
+        self.frame_with(Seen::default())
+    }
+
+    /// The same with the rows that `more` is known of.
+    fn frame_with(&self, more: Seen) -> Frame {
+        match self {
+            SlabColumns::Narrow(column) => column.frame_with(more),
+            SlabColumns::Texts(texts) => texts.frame_with(more),
+            SlabColumns::Plain(_) => Frame::NOTHING,
+        }
+    }
+
+    fn fit(&mut self, more: Seen) {
+        match self {
+            SlabColumns::Narrow(column) => column.fit(more),
+            SlabColumns::Texts(texts) => texts.fit(more),
+            SlabColumns::Plain(_) => {}
+        }
+    }
+
+    /// No partition holds rows any more.
+    fn forget(&mut self) {
+        match self {
+            SlabColumns::Narrow(column) => column.forget(),
+            SlabColumns::Texts(texts) => texts.forget(),
+            SlabColumns::Plain(_) => {}
+        }
     }
 }
 

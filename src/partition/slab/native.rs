@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 
-use crate::block::Word;
+use crate::block::{Word, low64};
 
 /// How values of fixed width are staged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,100 @@ macro_rules! int {
 }
 
 int!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+/// How an offset, or a value that is held whole, lies in memory.
+pub(super) trait Stored: Int {
+    type Bytes: Copy;
+    /// The greatest offset, which stands for no value.
+    const NONE: Self;
+
+    fn read(bytes: Self::Bytes) -> Self;
+    fn write(self) -> Self::Bytes;
+    /// What whole words lie in `bytes`.
+    fn read_all(bytes: &[u8]) -> &[Self::Bytes];
+    fn slots(bytes: &mut [u8]) -> &mut [Self::Bytes];
+
+    /// `offset`, from a base that lies `shift` lower.
+    #[inline(always)]
+    fn shifted<S: Stored>(shift: i128, offset: S) -> Self {
+        if S::BYTES == 16 {
+            return Self::from_low_bits(shift.wrapping_add(offset.to_i128()));
+        }
+        if Self::BYTES == 16 {
+            return Self::from_low_bits(shift.wrapping_add(i128::from(widen(offset))));
+        }
+        cut(low64(shift).wrapping_add(widen(offset)))
+    }
+
+    /// `value` from `base`, both of as many bytes as this.
+    #[inline(always)]
+    fn apart<T: Int>(value: T, base: T) -> Self {
+        if Self::BYTES == 16 {
+            return Self::from_low_bits(value.to_i128());
+        }
+        cut(value.delta64(base))
+    }
+}
+
+macro_rules! stored {
+    ($($t:ty),*) => {$(
+        impl Stored for $t {
+            type Bytes = [u8; size_of::<$t>()];
+            const NONE: Self = <$t>::MAX;
+
+            #[inline(always)]
+            fn read(bytes: Self::Bytes) -> Self {
+                Self::from_le_bytes(bytes)
+            }
+
+            #[inline(always)]
+            fn write(self) -> Self::Bytes {
+                self.to_le_bytes()
+            }
+
+            #[inline(always)]
+            fn read_all(bytes: &[u8]) -> &[Self::Bytes] {
+                bytes.as_chunks().0
+            }
+
+            #[inline(always)]
+            fn slots(bytes: &mut [u8]) -> &mut [Self::Bytes] {
+                bytes.as_chunks_mut().0
+            }
+        }
+    )*};
+}
+
+stored!(u8, u16, u32, u64, i128);
+
+/// Runs `$body` with `$N` as the type of an offset of `$width` bytes.
+macro_rules! for_width {
+    ($width:expr, $N:ident => $body:expr) => {
+        match $width {
+            1 => {
+                type $N = u8;
+                $body
+            }
+            2 => {
+                type $N = u16;
+                $body
+            }
+            4 => {
+                type $N = u32;
+                $body
+            }
+            8 => {
+                type $N = u64;
+                $body
+            }
+            _ => {
+                type $N = i128;
+                $body
+            }
+        }
+    };
+}
+pub(super) use for_width;
 
 /// The low bits of an offset.
 #[inline(always)]

@@ -1,14 +1,12 @@
 //! The rows of a batch on their way to slabs.
 
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 
-use super::Part;
-use super::narrow::range_of;
+use super::frame::Seen;
+use super::narrowed::Narrowed;
 use super::native::Native;
-use super::texts::Numbers;
 use crate::partition::column::Column;
-use crate::partition::grouping::Grouped;
 use crate::partition::source::{Rows, Source, SourceColumn};
 
 /// Rows of a batch that one partition takes.
@@ -16,34 +14,32 @@ use crate::partition::source::{Rows, Source, SourceColumn};
 pub(crate) struct Take<'a> {
     pub(crate) partition: usize,
     pub(crate) rows: Rows<'a>,
-    /// Place of the first of the rows in the grouped order.
-    pub(crate) place: usize,
 }
 
-/// A batch with what is known of its columns before any lock is taken.
+/// A batch with its columns narrowed before any lock is taken.
 pub(crate) struct SlabSource<'a> {
-    pub(crate) source: &'a Source,
-    /// The partition of every row and its place in the grouped order; none where all rows go to one
-    /// partition.
-    pub(super) grouped: Option<&'a Grouped<'a>>,
-    /// Partitions of each of the slabs that take the rows.
-    group: usize,
-    pub(super) ranges: Vec<Option<(i128, i128)>>,
-    /// Rows that are null, by column and by group of partitions, of columns that are narrowed.
-    pub(super) nulls: Vec<Vec<Vec<u32>>>,
-    /// By column; none where values are not numbered.
-    pub(super) numbers: Vec<Numbers>,
+    pub(super) source: &'a Source,
+    /// By column; none of those that are not narrowed.
+    pub(super) narrowed: Vec<Option<Narrowed>>,
+    /// How many rows have numbers, by column; nothing before strings and binaries are numbered.
+    pub(super) numbered: Vec<usize>,
     most_value_bytes: usize,
 }
 
 impl<'a> SlabSource<'a> {
-    /// `group` is how many partitions each of the slabs that take the rows has.
-    pub(crate) fn new(source: &'a Source, grouped: Option<&'a Grouped<'a>>, group: usize) -> Self {
-        let columns = || source.columns.iter();
-        let range = |column: &SourceColumn| {
+    /// `source` for slabs.
+    pub(crate) fn new(source: &'a Source) -> Self {
+        let narrowed = |column: &SourceColumn| {
             let native = Native::of(column.array.data_type())?;
-            range_of(native, column, source.rows())
+            Some(Narrowed::new(native, column, source.rows()))
         };
+        let narrowed = source.columns.iter().map(narrowed).collect();
+        Self { narrowed, ..Self::as_it_is(source) }
+    }
+
+    /// `source` for what does not narrow rows.
+    pub(crate) fn as_it_is(source: &'a Source) -> Self {
+        let columns = || source.columns.iter();
         let value_bytes = |column: &SourceColumn| match column.data.data_type() {
             DataType::Utf8View | DataType::BinaryView => {
                 Column::new(column.data.data_type()).growth(column, source.all_rows())
@@ -53,29 +49,30 @@ impl<'a> SlabSource<'a> {
             }
             _ => column.data.buffers().get(1).map_or(0, Buffer::len),
         };
-        let mut this = Self {
+        Self {
             source,
-            grouped,
-            group,
-            ranges: columns().map(range).collect(),
-            nulls: Vec::new(),
-            numbers: Vec::new(),
+            narrowed: Vec::new(),
+            numbered: Vec::new(),
             most_value_bytes: columns().map(value_bytes).fold(0, usize::saturating_add),
-        };
-        let nulls = |column: &SourceColumn| match Native::of(column.array.data_type()) {
-            Some(_) => this.null_rows(column),
-            None => Vec::new(),
-        };
-        this.nulls = columns().map(nulls).collect();
-        this
+        }
     }
 
-    /// Rows of `column` that are null, by group of partitions.
-    pub(super) fn null_rows(&self, column: &SourceColumn) -> Vec<Vec<u32>> {
-        match column.data.nulls() {
-            Some(nulls) if nulls.null_count() > 0 => null_rows(nulls, self.grouped, self.group),
-            _ => Vec::new(),
-        }
+    pub(crate) fn batch(&self) -> &'a Source {
+        self.source
+    }
+
+    pub(super) fn narrowed(&self, column: usize) -> Option<&Narrowed> {
+        self.narrowed.get(column)?.as_ref()
+    }
+
+    /// What is known of the rows in column `column`.
+    pub(super) fn seen(&self, column: usize) -> Seen {
+        self.narrowed(column).map_or(Seen::default(), |narrowed| narrowed.seen)
+    }
+
+    /// All rows of the batch.
+    pub(crate) fn all_rows(&self) -> Rows<'static> {
+        self.source.all_rows()
     }
 
     /// Bytes of values of variable length in all rows, or more where a batch is part of a larger one.
@@ -89,90 +86,4 @@ impl<'a> SlabSource<'a> {
             |column: &SourceColumn| Column::new(column.data.data_type()).growth(column, rows);
         self.source.columns.iter().map(bytes).sum()
     }
-}
-
-/// Where in the slabs the rows of a batch go.
-pub(super) struct Targets<'a> {
-    grouped: Option<&'a Grouped<'a>>,
-    first: usize,
-    /// By partition.
-    taken: Vec<Taken>,
-    whole: Option<Take<'a>>,
-}
-
-/// The places in the grouped order that a partition takes now, and the rows that it has.
-#[derive(Debug, Clone, Copy, Default)]
-struct Taken {
-    start: u32,
-    end: u32,
-    before: u32,
-}
-
-impl<'a> Targets<'a> {
-    pub(super) fn new(
-        grouped: Option<&'a Grouped<'a>>,
-        takes: &[Take<'a>],
-        parts: &[Part],
-        first: usize,
-    ) -> Self {
-        let mut taken = vec![Taken::default(); parts.len()];
-        for take in takes {
-            let before = to_u32(parts.get(take.partition).map_or(0, |part| part.rows));
-            if let Some(to) = taken.get_mut(take.partition) {
-                let start = to_u32(take.place);
-                *to = Taken { start, end: start + to_u32(take.rows.len()), before };
-            }
-        }
-        Self { grouped, first, taken, whole: takes.first().copied() }
-    }
-
-    /// Partition and row in its slab of row `row` of the batch, if it is taken now.
-    #[inline]
-    pub(super) fn of(&self, row: usize) -> Option<(usize, usize)> {
-        let (partition, place) = match (self.grouped, self.whole) {
-            (Some(grouped), _) => {
-                let partition = *grouped.ids().get(row)? as usize;
-                (partition.checked_sub(self.first)?, *grouped.places().get(row)?)
-            }
-
-            (None, Some(take)) => (take.partition, to_u32(row)),
-            (None, None) => return None,
-        };
-        let taken = self.taken.get(partition)?;
-        let at = place.checked_sub(taken.start).filter(|_| place < taken.end)?;
-        Some((partition, (taken.before + at) as usize))
-    }
-}
-
-/// The rows that are null, by group of `group` partitions; in one group where all rows go to one
-/// partition.
-fn null_rows(nulls: &NullBuffer, grouped: Option<&Grouped<'_>>, group: usize) -> Vec<Vec<u32>> {
-    let ids = grouped.map_or(&[][..], Grouped::ids);
-    let mut groups = vec![Vec::new()];
-    let mut first = 0;
-    for bits in nulls.inner().bit_chunks().iter_padded() {
-        let mut missing = !bits;
-        while missing != 0 {
-            let row = first + missing.trailing_zeros() as usize;
-            missing &= missing - 1;
-            if row >= nulls.len() {
-                break;
-            }
-            let id = ids.get(row).copied().unwrap_or(0) as usize;
-            let at = id.checked_div(group).unwrap_or(0);
-            if at >= groups.len() {
-                groups.resize_with(at + 1, Vec::new);
-            }
-            if let Some(rows) = groups.get_mut(at) {
-                rows.push(to_u32(row));
-            }
-        }
-        first += 64;
-    }
-    groups
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a batch has fewer than 2^32 rows")]
-fn to_u32(row: usize) -> u32 {
-    row as u32
 }

@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn new(schema: &SchemaRef, partitions: usize, full: usize) -> Self {
-        let slabs = Slabs::new(schema, 0, 0..partitions, full);
+        let slabs = Slabs::new(schema, partitions, full);
         Self {
             charged: slabs.overhead_bytes(),
             slabs,
@@ -47,15 +47,15 @@ impl Bench {
         let grouped = grouping.group(ids);
         let whole = grouped.only();
         let mut left: Vec<Take<'_>> = match whole {
-            Some(partition) => vec![Take { partition, rows: source.all_rows(), place: 0 }],
+            Some(partition) => vec![Take { partition, rows: source.all_rows() }],
             None => (0..grouped.len())
                 .map(|index| {
                     let (partition, rows) = grouped.run(index);
-                    Take { partition, rows: Rows::Index(rows), place: grouped.start(index) }
+                    Take { partition, rows: Rows::Index(rows) }
                 })
                 .collect(),
         };
-        let source = SlabSource::new(&source, whole.is_none().then_some(&grouped), self.out.len());
+        let source = SlabSource::new(&source);
         while !left.is_empty() {
             let takes: Vec<Take<'_>> = left
                 .iter_mut()
@@ -64,12 +64,11 @@ impl Bench {
                     let (now, rest) = take.rows.split_at(take.rows.len().min(room));
                     let taken = Take { rows: now, ..*take };
                     take.rows = rest;
-                    take.place += now.len();
                     taken
                 })
                 .collect();
             self.charged += self.slabs.growth(&source, &takes, growth);
-            self.charged -= self.slabs.append(&source, &takes, growth).unwrap();
+            self.slabs.append(&source, &takes, growth).unwrap();
             assert_eq!(self.charged, self.slabs.held_bytes(), "what is held is what was said");
             for take in &takes {
                 if self.slabs.rows(take.partition) == self.full {
@@ -96,8 +95,9 @@ impl Bench {
                 let parts = [(0, half), (half, slab.rows() - half)];
                 let parts = parts.iter().filter(|(_, len)| *len > 0).map(|(start, len)| {
                     let mut out = Vec::new();
+                    let (encoder, scratch) = (&mut encoder, &mut SlabScratch::default());
                     let info =
-                        slab.encode(&self.schema, &mut encoder, *start, *len, &mut out).unwrap();
+                        slab.encode(&self.schema, encoder, scratch, *start, *len, &mut out).unwrap();
                     assert_eq!(info.rows as usize, *len);
                     decoder.decode(&out).unwrap()
                 });

@@ -7,11 +7,14 @@ use arrow::datatypes::{
 };
 use datafusion::common::Result;
 
-use super::narrow::{Missing, NarrowColumn};
+use super::Take;
+use super::chunk::Chunk;
+use super::frame::{Frame, NarrowColumn, Seen};
+use super::narrow::{Narrow, SlabScratch};
+use super::narrowed::Narrowed;
 use super::native::Native;
-use super::{Part, Take};
 use crate::block::{BlockEncoder, Interner, Keyed, OffsetValues, ViewValues};
-use crate::partition::blocks::After;
+use crate::partition::bits::Bits;
 use crate::partition::column::Column;
 use crate::partition::source::{Rows, SourceColumn};
 use crate::partition::stage::StageColumn;
@@ -35,21 +38,31 @@ pub(super) struct Texts {
     bytes: usize,
     open: bool,
     numbers: NarrowColumn,
-    /// By partition.
-    plain: Vec<StageColumn>,
+    /// Whether rows that come have no numbers any more.
+    is_plain: bool,
+    /// Rows that are numbered, and the others, by partition: those come after them.
+    parts: Vec<TextPart>,
     /// Bytes of the values that are not numbered.
     plain_bytes: usize,
 }
 
-/// Numbers of the first rows of a batch.
-#[derive(Debug, Default)]
-pub(super) struct Numbers {
-    pub(super) ids: Vec<u16>,
-    /// Smallest and largest.
-    pub(super) range: Option<(i128, i128)>,
+/// The rows of a partition.
+struct TextPart {
+    numbered: usize,
+    plain_rows: usize,
+    plain: StageColumn,
+}
+
+impl TextPart {
+    fn new(data_type: &DataType) -> Self {
+        Self { numbered: 0, plain_rows: 0, plain: StageColumn::new(data_type) }
+    }
 }
 
 impl Texts {
+    /// What a partition takes without rows.
+    pub(super) const PART_BYTES: usize = size_of::<TextPart>();
+
     /// A column of `data_type`, if that is one of strings or binaries.
     pub(super) fn try_new(data_type: &DataType, partitions: usize) -> Option<Self> {
         use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
@@ -61,20 +74,32 @@ impl Texts {
             rows: 0,
             bytes: 0,
             open: true,
-            numbers: NarrowColumn::new(Native::U16, partitions),
-            plain: (0..partitions).map(|_| StageColumn::new(data_type)).collect(),
+            // Wider than any number, so that one more stands for no value.
+            numbers: NarrowColumn::new(Native::U32),
+            is_plain: false,
+            parts: (0..partitions).map(|_| TextPart::new(data_type)).collect(),
             plain_bytes: 0,
         })
     }
 
     /// Bytes held beside the numbers.
     pub(super) fn held_bytes(&self) -> usize {
-        let plain = |column: &StageColumn| column.column.variable_bytes();
-        self.interner.held_bytes() + self.plain.iter().map(plain).sum::<usize>()
+        let plain = |part: &TextPart| part.plain.column.variable_bytes();
+        self.interner.held_bytes() + self.parts.iter().map(plain).sum::<usize>()
     }
 
-    pub(super) fn row_bits(&self, range: Option<(i128, i128)>) -> usize {
-        NarrowColumn::row_bits(self.numbers.frame_for(range))
+    /// How numbers are narrowed.
+    pub(super) fn native(&self) -> Native {
+        self.numbers.native()
+    }
+
+    /// The frame of the numbers in chunks that holds what is staged and `more`.
+    pub(super) fn frame_with(&self, more: Seen) -> Frame {
+        if self.is_plain { Frame::NOTHING } else { self.numbers.frame_with(more) }
+    }
+
+    pub(super) fn fit(&mut self, more: Seen) {
+        self.numbers.fit(more);
     }
 
     /// Bytes held beside the numbers, without room that is not used.
@@ -93,8 +118,9 @@ impl Texts {
     /// About how many bytes the values of `partition` have; a bound where they could be too many for
     /// offsets.
     pub(super) fn value_bytes(&self, partition: usize) -> usize {
-        let plain = self.plain.get(partition).map_or(0, |column| column.column.value_bytes());
-        let rows = self.numbers.rows(partition);
+        let Some(part) = self.parts.get(partition) else { return 0 };
+        let plain = part.plain.column.value_bytes();
+        let rows = part.numbered;
         let most = rows.saturating_mul(self.interner.longest());
         let numbered = match most {
             ..MANY_BYTES => rows.saturating_mul(self.bytes.div_ceil(self.rows.max(1))).min(most),
@@ -103,24 +129,28 @@ impl Texts {
         plain + numbered
     }
 
-    /// Numbers the first `rows` rows of a batch, in the order of its memory: all of them as long as
-    /// values repeat.
-    pub(super) fn number(&mut self, source: &SourceColumn, rows: usize) -> Numbers {
+    /// Numbers the first of the `rows` rows of a batch, in the order of its memory, and says how many:
+    /// all of them as long as values repeat.
+    pub(super) fn number(&mut self, source: &SourceColumn, rows: usize) -> (Narrowed, usize) {
         if !self.open {
-            return Numbers::default();
+            self.is_plain = true;
+            return (Narrowed::default(), 0);
         }
         let array = source.array.as_ref();
-        match self.data_type {
+        let ids = match self.data_type {
             DataType::Utf8 => self.number_offsets::<Utf8Type>(array, rows),
             DataType::LargeUtf8 => self.number_offsets::<LargeUtf8Type>(array, rows),
             DataType::Utf8View => self.number_views::<StringViewType>(array, rows),
             DataType::Binary => self.number_offsets::<BinaryType>(array, rows),
             DataType::LargeBinary => self.number_offsets::<LargeBinaryType>(array, rows),
             _ => self.number_views::<BinaryViewType>(array, rows),
-        }
+        };
+        let numbered = ids.len();
+        let last = self.interner.len().checked_sub(1);
+        (Narrowed::numbers(ids, last, rows, array.nulls()), numbered)
     }
 
-    fn number_offsets<T: ByteArrayType>(&mut self, array: &dyn Array, rows: usize) -> Numbers
+    fn number_offsets<T: ByteArrayType>(&mut self, array: &dyn Array, rows: usize) -> Vec<u16>
     where
         T::Offset: OffsetSizeTrait,
     {
@@ -129,13 +159,13 @@ impl Texts {
         self.number_values(&values, array, rows)
     }
 
-    fn number_views<T: ByteViewType>(&mut self, array: &dyn Array, rows: usize) -> Numbers {
+    fn number_views<T: ByteViewType>(&mut self, array: &dyn Array, rows: usize) -> Vec<u16> {
         let all = array.as_byte_view::<T>();
         let value = |row: usize| -> &[u8] { all.value(row).as_ref() };
         self.number_values(&ViewValues { views: all.views(), value }, array, rows)
     }
 
-    fn number_values(&mut self, values: &impl Keyed, array: &dyn Array, rows: usize) -> Numbers {
+    fn number_values(&mut self, values: &impl Keyed, array: &dyn Array, rows: usize) -> Vec<u16> {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut ids = Vec::with_capacity(rows);
         let before = self.rows;
@@ -152,8 +182,7 @@ impl Texts {
         let numbered = self.rows - before;
         self.bytes +=
             if numbered == rows { values.bytes(rows) } else { numbered * self.interner.longest() };
-        let last = self.interner.len().checked_sub(1).and_then(|last| i128::try_from(last).ok());
-        Numbers { range: last.map(|last| (0, last)).filter(|_| !ids.is_empty()), ids }
+        ids
     }
 
     /// Whether the values will be few. Of N of them, k rows repeat about k^2 / 2N times.
@@ -162,88 +191,73 @@ impl Texts {
         2 * repeats >= self.rows || repeats * 2 * MANY_VALUES >= self.rows.saturating_mul(self.rows)
     }
 
-    pub(super) fn reserve(&mut self, partition: usize, rows: usize) {
-        self.numbers.reserve(partition, rows);
-    }
-
-    /// Appends the values of `takes`; `parts` says what their partitions have so far.
+    /// Appends the values of `takes` that are not among the first `numbered` rows of the batch. The
+    /// numbers of those go to chunks.
     pub(super) fn append(
         &mut self,
         source: &SourceColumn,
-        numbers: &Numbers,
+        numbered: usize,
         takes: &[Take<'_>],
-        parts: &[Part],
     ) -> Result<()> {
-        self.numbers.fit(numbers.range);
-        let numbered = |take: &Take<'_>| match take.rows {
-            Rows::Range { start, len } => numbers.ids.len().saturating_sub(start).min(len),
-            Rows::Index(rows) => rows.partition_point(|row| (*row as usize) < numbers.ids.len()),
-        };
-        if numbers.ids.len() == source.array.len() {
-            self.numbers.append_values(&numbers.ids, takes);
-        } else {
-            let firsts = takes.iter();
-            let firsts = firsts.map(|t| Take { rows: t.rows.split_at(numbered(t)).0, ..*t });
-            let firsts: Vec<_> = firsts.collect();
-            self.numbers.append_values(&numbers.ids, &firsts);
-            for take in takes {
-                let rest = take.rows.split_at(numbered(take)).1;
-                let Some(plain) = self.plain.get_mut(take.partition).filter(|_| !rest.is_empty())
-                else {
-                    continue;
-                };
-                let before = parts.get(take.partition).map_or(0, |part| part.rows);
-                let numbered = self.numbers.rows(take.partition);
-                let rows = (before + take.rows.len()).saturating_sub(numbered);
-                let bytes = used_bytes(plain, rows.saturating_sub(rest.len()));
-                plain.append(source, rest, rows.saturating_sub(rest.len()), rows)?;
-                self.plain_bytes += used_bytes(plain, rows) - bytes;
+        let whole = numbered == source.array.len();
+        for take in takes {
+            let count = match take.rows {
+                rows if whole => rows.len(),
+                Rows::Range { start, len } => numbered.saturating_sub(start).min(len),
+                Rows::Index(rows) => rows.partition_point(|row| (*row as usize) < numbered),
+            };
+            let Some(part) = self.parts.get_mut(take.partition) else { continue };
+            part.numbered += count;
+            let rest = take.rows.split_at(count).1;
+            if rest.is_empty() {
+                continue;
             }
+            let before = part.plain_rows;
+            part.plain_rows += rest.len();
+            let bytes = used_bytes(&part.plain, before);
+            part.plain.append(source, rest, before, part.plain_rows)?;
+            self.plain_bytes += used_bytes(&part.plain, part.plain_rows) - bytes;
         }
         Ok(())
     }
 
-    /// The rows without a value, by partition.
-    pub(super) fn missing(&mut self, partitions: usize) -> &mut [Missing] {
-        self.numbers.missing(partitions)
-    }
-
-    /// Appends the `rows` rows of `partition` to the block that `encoder` has begun; none are left.
+    /// Appends the rows of `partition`, whose numbers are column `column` of `chunks`, to the block
+    /// that `encoder` has begun; none are left.
     pub(super) fn encode(
         &mut self,
         partition: usize,
-        rows: usize,
+        (chunks, column): (&[Chunk], usize),
         encoder: &mut BlockEncoder,
-        after: After,
+        scratch: &mut SlabScratch,
     ) -> Result<()> {
-        let numbered = self.numbers.rows(partition);
-        if numbered == rows {
-            let Self { data_type, interner, numbers, .. } = self;
-            numbers.encode_numbers(partition, data_type, interner, encoder)?;
-            numbers.clear(partition, after);
+        let (native, nulls) = (self.numbers.native(), self.numbers.has_nulls());
+        let numbers = Narrow { chunks, column, native, nulls };
+        let Some(part) = self.parts.get_mut(partition) else { return Ok(()) };
+        let numbered = std::mem::take(&mut part.numbered);
+        let plain = std::mem::take(&mut part.plain_rows);
+        if plain == 0 {
+            let Self { data_type, interner, .. } = self;
+            numbers.encode_numbers(0..numbered, data_type, interner, encoder, scratch)?;
             return Ok(());
         }
-        let Some(plain) = self.plain.get_mut(partition) else { return Ok(()) };
-        self.plain_bytes -= used_bytes(plain, rows - numbered);
-        let rest = plain.finish(&self.data_type, rows - numbered)?;
+        self.plain_bytes -= used_bytes(&part.plain, plain);
+        let rest = part.plain.finish(&self.data_type, plain)?;
         if numbered == 0 {
-            self.numbers.clear(partition, after);
             encoder.put_distinct(&self.data_type, rest.as_ref())?;
             return Ok(());
         }
-        self.encode_mixed(partition, &rest, encoder)?;
-        self.numbers.clear(partition, after);
-        Ok(())
+        let (ids, valid) = numbers.numbers(0..numbered);
+        self.encode_mixed(&ids, valid, &rest, encoder)
     }
 
     /// Rows that are numbered, followed by those of `rest`.
     fn encode_mixed<'a>(
         &'a self,
-        partition: usize,
+        ids: &[usize],
+        mut valid: Bits,
         rest: &'a ArrayRef,
         encoder: &mut BlockEncoder,
     ) -> Result<()> {
-        let (ids, mut missing) = self.numbers.numbers(partition);
         let mut values: Vec<&[u8]> = Vec::with_capacity(ids.len() + rest.len());
         values.extend(ids.iter().map(|id| self.interner.value(*id)));
         let rest_of: Box<dyn Fn(usize) -> &'a [u8] + 'a> = match self.data_type {
@@ -255,19 +269,19 @@ impl Texts {
             _ => Box::new(|row| rest.as_binary_view().value(row)),
         };
         values.extend((0..rest.len()).map(rest_of));
-        for row in (0..rest.len()).filter(|row| rest.is_null(*row)) {
-            missing.set(ids.len() + row);
+        if valid.words().is_empty() {
+            valid.append_ones(ids.len());
         }
-        let mut valid = Vec::new();
-        if !missing.is_empty() {
-            missing.valid(0, values.len(), &mut valid);
+        match rest.nulls() {
+            Some(nulls) => valid.gather(nulls.inner(), Rows::Range { start: 0, len: rest.len() }),
+            None => valid.append_ones(rest.len()),
         }
-        Ok(encoder.put_scattered(&self.data_type, &values, &valid)?)
+        Ok(encoder.put_scattered(&self.data_type, &values, valid.words())?)
     }
 
-    /// No partition has rows any more.
-    pub(super) fn forget_range(&mut self) {
-        self.numbers.forget_range();
+    /// No partition holds rows any more.
+    pub(super) fn forget(&mut self) {
+        self.numbers.forget();
     }
 }
 

@@ -1,0 +1,133 @@
+//! A column of a batch, narrowed while the batch is in cache and before any lock is taken.
+
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::ArrowNativeType;
+
+use super::frame::{Seen, least_width, span};
+use super::native::{Native, Stored, cut, for_native};
+use crate::block::vectorized;
+use crate::partition::source::SourceColumn;
+
+/// Offsets of the rows of a batch from their smallest value; the greatest that there is stands for no
+/// value.
+#[derive(Debug, Default)]
+pub(super) enum Offsets {
+    D8(Vec<u8>),
+    D16(Vec<u16>),
+    D32(Vec<u32>),
+    D64(Vec<u64>),
+    /// None: the values of the batch need all their bytes.
+    #[default]
+    Whole,
+}
+
+/// A column of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Narrowed {
+    pub(super) seen: Seen,
+    pub(super) base: i128,
+    pub(super) offsets: Offsets,
+    /// Where there are no offsets: 0 for each row without a value, or nothing where all have one.
+    pub(super) flags: Vec<u8>,
+}
+
+impl Narrowed {
+    /// The first `rows` rows of `source`.
+    pub(super) fn new(native: Native, source: &SourceColumn, rows: usize) -> Self {
+        let nulls = source.data.nulls().filter(|nulls| nulls.null_count() > 0);
+        for_native!(native, T => {
+            let values = bits::<T>(source);
+            let values = values.get(..rows).unwrap_or(values);
+            Self::of(native, values, nulls)
+        })
+    }
+
+    fn of<T: super::native::Int>(native: Native, values: &[T], nulls: Option<&NullBuffer>) -> Self {
+        let range = if native.is_float() { None } else { range_of(values, nulls) };
+        let seen = Seen { range, nulls: nulls.is_some() };
+        let least = match range {
+            _ if native.is_float() => None,
+            None => Some(1),
+            Some((min, max)) => least_width(span(min, max)),
+        };
+        let base = range.map_or(0, |(min, _)| min);
+        let offsets = match least.filter(|width| *width < native.bytes()) {
+            Some(1) => Offsets::D8(narrow(values, base, nulls)),
+            Some(2) => Offsets::D16(narrow(values, base, nulls)),
+            Some(4) => Offsets::D32(narrow(values, base, nulls)),
+            Some(8) => Offsets::D64(narrow(values, base, nulls)),
+            _ => Offsets::Whole,
+        };
+        let flags = match (&offsets, nulls) {
+            (Offsets::Whole, Some(nulls)) => nulls.iter().map(u8::from).collect(),
+            _ => Vec::new(),
+        };
+        Self { seen, base, offsets, flags }
+    }
+
+    /// Numbers from 0 of the first rows of a batch of `rows`, the greatest of them `last`.
+    pub(super) fn numbers(
+        mut ids: Vec<u16>,
+        last: Option<usize>,
+        rows: usize,
+        nulls: Option<&NullBuffer>,
+    ) -> Self {
+        ids.resize(rows, 0);
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        let range = last.and_then(|last| Some((0, i128::try_from(last).ok()?)));
+        let offsets = match range.and_then(|(min, max)| least_width(span(min, max))) {
+            None | Some(1) => Offsets::D8(narrow(&ids, 0, nulls)),
+            Some(_) => {
+                mark(&mut ids, nulls);
+                Offsets::D16(ids)
+            }
+        };
+        let seen = Seen { range, nulls: nulls.is_some() };
+        Self { seen, base: 0, offsets, flags: Vec::new() }
+    }
+}
+
+/// Values of a column, floats by their bits.
+pub(super) fn bits<T: ArrowNativeType>(source: &SourceColumn) -> &[T] {
+    source.data.buffers().first().map_or(&[], |buffer| {
+        let values = buffer.typed_data::<T>();
+        values.get(source.data.offset()..).unwrap_or(&[])
+    })
+}
+
+/// Smallest and largest value.
+fn range_of<T: super::native::Int>(
+    values: &[T],
+    nulls: Option<&NullBuffer>,
+) -> Option<(i128, i128)> {
+    let mask = nulls.map(|nulls| nulls.inner().bit_chunks().iter_padded().collect::<Vec<_>>());
+    let (min, max) = T::range(values, mask.as_deref())?;
+    Some((min.to_i128(), max.to_i128()))
+}
+
+fn narrow<T: super::native::Int, N: Stored>(
+    values: &[T],
+    base: i128,
+    nulls: Option<&NullBuffer>,
+) -> Vec<N> {
+    let base = T::from_low_bits(base);
+    let mut offsets = Vec::with_capacity(values.len());
+    vectorized(|| offsets.extend(values.iter().map(|value| cut::<N>(value.delta64(base)))));
+    mark(&mut offsets, nulls);
+    offsets
+}
+
+/// Rows without a value get the greatest offset.
+fn mark<N: Stored>(offsets: &mut [N], nulls: Option<&NullBuffer>) {
+    let Some(nulls) = nulls else { return };
+    let valid = nulls.inner().bit_chunks();
+    for (offsets, valid) in offsets.chunks_mut(64).zip(valid.iter_padded()) {
+        let mut missing = !valid;
+        while missing != 0 {
+            let at = missing.trailing_zeros() as usize;
+            let Some(offset) = offsets.get_mut(at) else { break };
+            *offset = N::NONE;
+            missing &= missing - 1;
+        }
+    }
+}
