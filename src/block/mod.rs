@@ -129,7 +129,7 @@ pub use types::{schema_fingerprint, why_not};
 
 pub(crate) use interner::{Interner, Keyed, OffsetValues, ViewValues};
 pub(crate) use simd::vectorized;
-pub(crate) use word::{Word, low64};
+pub(crate) use word::{Word, high64, low64};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -35,17 +35,31 @@ impl Sampler {
         Self { mode }
     }
 
-    /// Whether the codec is likely to shrink `bytes`, which hold values of `width` bytes.
-    pub(crate) fn pays(self, bytes: &[u8], _width: usize) -> bool {
-        if self.mode == Mode::Off || bytes.len() < SMALL {
+    /// Whether the codec is likely to shrink `bytes`.
+    pub(crate) fn pays(self, bytes: &[u8]) -> bool {
+        let middle = (bytes.len() / 2).saturating_sub(SAMPLE / 2);
+        let sample =
+            || bytes.get(middle..).map_or(bytes, |tail| tail.get(..SAMPLE).unwrap_or(tail));
+        self.mode == Mode::Off || bytes.len() < SMALL || self.shrinks(sample())
+    }
+
+    /// The same of `len` bytes that are not written yet: `fill` writes some from their middle.
+    pub(crate) fn pays_by_sample(self, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        if self.mode == Mode::Off || len < SMALL {
             return true;
         }
-        let middle = (bytes.len() / 2).saturating_sub(SAMPLE / 2);
-        let sample = bytes.get(middle..).map_or(bytes, |tail| tail.get(..SAMPLE).unwrap_or(tail));
+        let mut sample = [0; SAMPLE];
+        let sample = sample.get_mut(..len.min(SAMPLE)).unwrap_or_default();
+        fill(sample);
+        self.shrinks(sample)
+    }
+
+    fn shrinks(self, sample: &[u8]) -> bool {
+        let repeats = || matched(sample) * 16 > sample.len();
         match self.mode {
             Mode::Off => true,
-            Mode::Matches => matched(sample) * 16 > sample.len(),
-            Mode::Entropy => matched(sample) * 16 > sample.len() || skewed(sample),
+            Mode::Matches => repeats(),
+            Mode::Entropy => repeats() || skewed(sample),
         }
     }
 

@@ -66,7 +66,7 @@ impl Sink {
                 let at = self.packed.len();
                 self.packed.push(encoding | tags::NULLS_PACKED);
                 bits::append(mask, rows, &mut self.packed);
-                if self.settle(at + 1, 1) {
+                if self.settle(at + 1) {
                     self.patch(at, tags::NULLS_PLAIN);
                 }
             }
@@ -83,7 +83,7 @@ impl Sink {
         let at = self.packed.len();
         self.packed.push(0);
         bits::append(words, rows, &mut self.packed);
-        if self.settle(at + 1, 1) {
+        if self.settle(at + 1) {
             self.patch(at, tags::PLAIN);
         }
     }
@@ -96,7 +96,7 @@ impl Sink {
         fill(&mut self.packed);
         if self.packed.len() == at + 1 {
             self.packed.truncate(at);
-        } else if self.settle(at + 1, 1) {
+        } else if self.settle(at + 1) {
             self.patch(at, tags::PLAIN);
         }
     }
@@ -137,13 +137,21 @@ impl Sink {
         if width == 0 {
             return;
         }
-        let start = self.packed.len();
-        self.packed.resize(start + values.len() * width, 0);
-        if let Some(out) = self.packed.get_mut(start..) {
-            vectorized(|| fill_words(values, valid, min, width, out));
-        }
-        if self.settle(start, width) {
+        let pays = self.sampler.pays_by_sample(values.len() * width, |sample| {
+            let rows = sample.len() / width;
+            let lane = (values.len() - rows.min(values.len())) / 2 / LANE;
+            let values = values.get(lane * LANE..).unwrap_or_default();
+            let valid = valid.map(|mask| mask.get(lane..).unwrap_or_default());
+            fill_words(values, valid, min, width, sample);
+        });
+        if !pays {
             self.patch(at, tags::PLAIN);
+        }
+        let part = if pays { &mut self.packed } else { &mut self.plain };
+        let start = part.len();
+        part.resize(start + values.len() * width, 0);
+        if let Some(out) = part.get_mut(start..) {
+            vectorized(|| fill_words(values, valid, min, width, out));
         }
     }
 
@@ -184,9 +192,9 @@ impl Sink {
     }
 
     /// Moves what follows `start` to the plain part if the codec would not shrink it; says if it did.
-    fn settle(&mut self, start: usize, width: usize) -> bool {
+    fn settle(&mut self, start: usize) -> bool {
         let Some(tail) = self.packed.get(start..) else { return false };
-        if self.sampler.pays(tail, width) {
+        if self.sampler.pays(tail) {
             return false;
         }
         self.plain.extend_from_slice(tail);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::producer::Credit;
 use super::{Exchange, ExchangePlan};
 use crate::memory::{Ledger, Permit};
-use crate::partition::{Grouped, Growth, Rows, SlabSource, Slabs, Source, Take};
+use crate::partition::{Grouped, Growth, Rows, SlabLayout, SlabSource, Slabs, Source, Take};
 
 /// Bytes of values that a slab of several rows never exceeds, so that 32-bit offsets hold.
 const MOST_VALUE_BYTES: usize = i32::MAX as usize;
@@ -101,6 +101,12 @@ impl SlabStages {
         Some(Self { stages: (0..outputs).step_by(group).map(stage).collect(), group })
     }
 
+    /// How rows are held in the slabs that `input` comes to first, unless another one is at them.
+    fn layout(&self, input: usize) -> Option<SlabLayout> {
+        let stage = self.stages.get(input % self.stages.len().max(1))?;
+        stage.try_lock().map(|stage| stage.slabs.layout())
+    }
+
     fn of(&self, output: usize) -> Option<&Mutex<SlabStage>> {
         self.stages.get(output.checked_div(self.group)?)
     }
@@ -117,7 +123,8 @@ impl Exchange {
         credit: &mut Credit<'_>,
     ) -> Result<()> {
         let Some(stages) = &self.slabs else { return Ok(()) };
-        let source = SlabSource::new(source);
+        let layout = stages.layout(input);
+        let source = SlabSource::new(source, layout.as_ref());
         let share = grouped.map_or(1, Grouped::len).div_ceil(stages.stages.len());
         let mut groups: Vec<Vec<Run<'_>>> = Vec::with_capacity(stages.stages.len());
         groups.resize_with(stages.stages.len(), || Vec::with_capacity(share));

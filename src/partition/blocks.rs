@@ -224,7 +224,7 @@ impl BlockStage {
     /// `source` as [`push`](Self::push) takes it.
     pub(crate) fn source<'a>(&self, source: &'a Source) -> SlabSource<'a> {
         match &self.staged {
-            Staged::Slabs(_) => SlabSource::new(source),
+            Staged::Slabs(slabs) => SlabSource::new(source, Some(&slabs.layout())),
             Staged::Stages(_) => SlabSource::as_it_is(source),
         }
     }

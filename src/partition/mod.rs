@@ -28,6 +28,6 @@ pub use blocks::BlockPartitioner;
 pub(crate) use blocks::{After, BlockStage, takes_of};
 pub(crate) use grouping::Grouped;
 pub(crate) use router::{Routed, Router};
-pub(crate) use slab::{Growth, Slab, SlabScratch, SlabSource, Slabs, Take};
+pub(crate) use slab::{Growth, Slab, SlabLayout, SlabScratch, SlabSource, Slabs, Take};
 pub(crate) use source::{Rows, Source};
 pub(crate) use stage::{GroupedValidity, Room, Stage};

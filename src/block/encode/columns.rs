@@ -42,16 +42,17 @@ impl BlockEncoder {
 
     /// A column of words as offsets; `lift` gives the value of an offset and keeps their order, and
     /// arrays have `size` bytes for a value. `valid` has a bit for each slot, or none where all have a
-    /// value; slots without a value are overwritten.
+    /// value; slots without a value are overwritten. Those hold the second of `slots`, which is greater
+    /// than all others, or anything if that is none.
     pub(crate) fn put_offsets<N: Word, T: Word>(
         &mut self,
-        slots: &mut [N],
+        slots: (&mut [N], Option<N>),
         lift: impl Fn(N) -> T,
         valid: &[u64],
         size: usize,
         floats: bool,
     ) -> BlockResult<()> {
-        let validity = validity_of(valid, slots.len());
+        let validity = validity_of(valid, slots.0.len());
         self.body.slots(slots, lift, validity, size, floats);
         Ok(())
     }

@@ -5,6 +5,7 @@ use arrow::datatypes::{ArrowPrimitiveType, ToByteSlice};
 
 use super::parts::{self, Part, within};
 use super::{BlockResult, Body};
+use crate::block::simd::vectorized;
 use crate::block::sink::{Validity, is_valid};
 use crate::block::table::ByteRows;
 use crate::block::word::{self, LANE, Word};
@@ -76,23 +77,22 @@ impl Body {
         });
     }
 
-    /// A column of offsets from somewhere. The slots without a value are overwritten.
+    /// A column of offsets from somewhere. The slots without a value are overwritten; they hold `missing`,
+    /// which is greater than all others, or anything if that is none.
     pub(super) fn slots<N: Word, T: Word>(
         &mut self,
-        slots: &mut [N],
+        (slots, missing): (&mut [N], Option<N>),
         lift: impl Fn(N) -> T,
         validity: Validity<'_>,
         size: usize,
         floats: bool,
     ) {
         self.sink.charge(slots.len().saturating_mul(size));
-        let first = (0..slots.len()).find(|row| is_valid(validity.mask(), *row));
-        let zero = N::truncated([0; 32]);
         // With a value of the column in every slot, neither the range nor the bytes need a mask.
-        let filler = first.and_then(|row| slots.get(row)).copied().unwrap_or(zero);
-        fill_missing(slots, validity.mask(), filler);
-        let (min, max) = N::range(slots, None).unwrap_or((zero, zero));
-        fill_missing(slots, validity.mask(), min);
+        let (min, max) = match (validity, missing) {
+            (Validity::Mask(_), Some(missing)) => vectorized(|| replace(slots, missing)),
+            _ => fill_missing(slots, validity.mask()),
+        };
         let values = &*slots;
         self.offsets(&Offsets { values, mask: None, min, max, lift, size, floats }, validity);
     }
@@ -133,15 +133,15 @@ impl Body {
     ) -> bool {
         let Offsets { values, mask, size, .. } = *column;
         let rows = WordRows { bytes: values.to_byte_slice(), width: N::BYTES };
-        if !self.table.number(&rows, values.len(), values.len() / 8, |i| !is_valid(mask, i)) {
+        let most = most_words(values.len(), width, size).min(values.len() / 8);
+        if !self.table.number(&rows, values.len(), most, |i| !is_valid(mask, i)) {
             return false;
         }
         let distinct = self.table.first_rows().filter_map(|row| values.get(row));
         let distinct: Vec<T> = distinct.map(|value| (column.lift)(*value)).collect();
         let top = u32::try_from(distinct.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let id_width = usize::from(word::width_code(0, top));
-        let plain = values.len().saturating_mul(width);
-        if distinct.len() * size + values.len() * id_width > plain / 4 * 3 {
+        if distinct.len() > most_words_of(id_width, values.len(), width, size) {
             return false;
         }
         self.sink.charge(sizes::word_dict_bytes(size, values.len(), distinct.len()));
@@ -151,6 +151,19 @@ impl Body {
         self.sink.put_words(&distinct, None);
         true
     }
+}
+
+/// Most distinct words of `size` bytes that a dictionary of `rows` rows may have to be shorter than
+/// offsets of `width` bytes, with ids of `id_width` bytes.
+fn most_words_of(id_width: usize, rows: usize, width: usize, size: usize) -> usize {
+    let plain = rows.saturating_mul(width) / 4 * 3;
+    plain.saturating_sub(rows.saturating_mul(id_width)) / size.max(1)
+}
+
+/// The same with ids of whichever width they need.
+fn most_words(rows: usize, width: usize, size: usize) -> usize {
+    let most = |id_width, ids: usize| most_words_of(id_width, rows, width, size).min(ids);
+    most(1, 1 << 8).max(most(2, 1 << 16)).max(most(3, usize::MAX))
 }
 
 /// Values, or their offsets from somewhere; `lift` gives the value of an offset.
@@ -166,7 +179,33 @@ struct Offsets<'a, N, F> {
     floats: bool,
 }
 
-fn fill_missing<N: Copy>(slots: &mut [N], mask: Option<&[u64]>, filler: N) {
+/// Puts the smallest value into each slot that has `missing`, the greatest. Returns the range of values,
+/// of which there are some.
+#[inline(always)]
+fn replace<N: Word>(slots: &mut [N], missing: N) -> (N, N) {
+    let zero = N::truncated([0; 32]);
+    let (mut min, mut max) = (missing, zero);
+    for slot in &*slots {
+        min = min.min(*slot);
+        max = max.max(if *slot == missing { zero } else { *slot });
+    }
+    for slot in slots {
+        *slot = if *slot == missing { min } else { *slot };
+    }
+    (min, max)
+}
+
+/// Puts the smallest valid value into each slot that has none. Returns the range of values.
+fn fill_missing<N: Word>(slots: &mut [N], mask: Option<&[u64]>) -> (N, N) {
+    let first = (0..slots.len()).find(|row| is_valid(mask, *row));
+    let zero = N::truncated([0; 32]);
+    put_missing(slots, mask, first.and_then(|row| slots.get(row)).copied().unwrap_or(zero));
+    let (min, max) = N::range(slots, None).unwrap_or((zero, zero));
+    put_missing(slots, mask, min);
+    (min, max)
+}
+
+fn put_missing<N: Copy>(slots: &mut [N], mask: Option<&[u64]>, filler: N) {
     let Some(mask) = mask else { return };
     for (slots, &valid) in slots.chunks_mut(LANE).zip(mask) {
         let mut missing = !valid;

@@ -131,23 +131,34 @@ impl Chunk {
         });
     }
 
-    /// Appends the offsets of `rows` in column `column` as those of `frame`, which holds them; rows
-    /// without a value are anything.
-    pub(super) fn offsets_into<N: Stored>(
+    /// Writes the offsets of rows from `start` on in column `column`, as those of `frame`, which holds
+    /// them; rows without a value are anything where the greatest does not stand for it.
+    pub(super) fn offsets_to<N: Stored>(
         &self,
         column: usize,
-        rows: Range<usize>,
+        start: usize,
         frame: Frame,
-        out: &mut Vec<N>,
+        out: &mut [N],
     ) {
         let own = self.layout.slot(column).frame;
         let shift = own.base.wrapping_sub(frame.base);
+        let keep = frame.nulls == Nulls::Greatest;
         for_width!(own.width, S => {
-            let offsets = self.offsets::<S>(column).get(rows).unwrap_or_default();
+            let offsets = self.offsets::<S>(column).get(start..).unwrap_or_default();
             if S::BYTES == N::BYTES && shift == 0 {
-                vectorized(|| out.extend(offsets.iter().map(|o| N::shifted(0, S::read(*o)))));
+                vectorized(|| {
+                    for (to, offset) in out.iter_mut().zip(offsets) {
+                        *to = N::shifted(0, S::read(*offset));
+                    }
+                });
             } else if S::BYTES <= N::BYTES {
-                vectorized(|| out.extend(offsets.iter().map(|o| N::shifted(shift, S::read(*o)))));
+                for (to, offset) in out.iter_mut().zip(offsets) {
+                    let offset = S::read(*offset);
+                    *to = match keep && offset == S::NONE {
+                        true => N::NONE,
+                        false => N::shifted(shift, offset),
+                    };
+                }
             }
         });
     }
@@ -169,16 +180,34 @@ impl Chunk {
     }
 }
 
+/// Appends a bit for each offset, set where it stands for a value.
+pub(super) fn push_valid<N: Stored>(offsets: &[N], out: &mut Bits) {
+    push_bits(offsets, |offset| *offset != N::NONE, out);
+}
+
 fn push_bits<T>(values: &[T], is_valid: impl Fn(&T) -> bool, out: &mut Bits) {
-    for values in values.chunks(64) {
-        let mut word = 0;
-        vectorized(|| {
-            for (at, value) in values.iter().enumerate() {
-                word |= u64::from(is_valid(value)) << at;
-            }
-        });
-        out.push(word, values.len());
+    let (whole, rest) = values.as_chunks::<64>();
+    vectorized(|| {
+        for values in whole {
+            out.push(bits_of(values, &is_valid), 64);
+        }
+    });
+    if !rest.is_empty() {
+        out.push(bits_of(rest, is_valid), rest.len());
     }
+}
+
+/// A bit for each of up to 64 values.
+#[inline(always)]
+fn bits_of<T>(values: &[T], is_valid: impl Fn(&T) -> bool) -> u64 {
+    /// Moves the lowest bit of each byte to the highest byte, in order.
+    const COLLECT: u64 = 0x0102_0408_1020_4080;
+    let mut flags = [0_u8; 64];
+    for (flag, value) in flags.iter_mut().zip(values) {
+        *flag = u8::from(is_valid(value));
+    }
+    let eights = flags.as_chunks::<8>().0.iter().rev();
+    eights.fold(0, |word, eight| word << 8 | u64::from_le_bytes(*eight).wrapping_mul(COLLECT) >> 56)
 }
 
 /// Offsets and flags of `rows` in `slot` of a chunk with room for `capacity` rows.
@@ -209,12 +238,7 @@ pub(super) struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     /// `rows` for chunk `chunk` of `partition`, which has room for them. They are its from now on.
-    pub(super) fn new(
-        partition: usize,
-        index: usize,
-        chunk: &mut Chunk,
-        rows: Rows<'a>,
-    ) -> Self {
+    pub(super) fn new(partition: usize, index: usize, chunk: &mut Chunk, rows: Rows<'a>) -> Self {
         let start = chunk.rows;
         chunk.rows += rows.len();
         let bytes = std::mem::take(&mut chunk.bytes);
@@ -268,16 +292,17 @@ fn scatter_offsets<S: Stored>(
 ) {
     let shift = narrowed.base.wrapping_sub(slot.frame.base);
     let keep = narrowed.seen.nulls && slot.frame.nulls == Nulls::Greatest;
+    // Rows may have wider offsets than the slot, where slabs hold others by now.
     for_width!(slot.frame.width, N => {
-        if S::BYTES <= N::BYTES {
-            if keep {
-                write(offsets, slot, segments, |offset: S| match offset == S::NONE {
-                    true => N::NONE,
-                    false => N::shifted(shift, offset),
-                });
-            } else {
-                write(offsets, slot, segments, |offset: S| N::shifted(shift, offset));
-            }
+        if S::BYTES == N::BYTES && shift == 0 {
+            write(offsets, slot, segments, |offset: S| N::shifted(0, offset));
+        } else if keep {
+            write(offsets, slot, segments, |offset: S| match offset == S::NONE {
+                true => N::NONE,
+                false => N::shifted(shift, offset),
+            });
+        } else {
+            write(offsets, slot, segments, |offset: S| N::shifted(shift, offset));
         }
     });
     if slot.frame.nulls == Nulls::Flag {
@@ -306,7 +331,12 @@ fn write<S: Copy, N: Stored>(
                 }
             }
             Rows::Index(rows) => {
-                for (out, &row) in out.iter_mut().zip(rows) {
+                let (fours, rest) = rows.as_chunks::<4>();
+                let (out_fours, out) = out.as_chunks_mut::<4>();
+                for (out, rows) in out_fours.iter_mut().zip(fours) {
+                    *out = rows.map(|row| map(values[row as usize]).write());
+                }
+                for (out, &row) in out.iter_mut().zip(rest) {
                     *out = map(values[row as usize]).write();
                 }
             }
@@ -316,12 +346,7 @@ fn write<S: Copy, N: Stored>(
 
 /// Writes the flags of the rows, by their place in `values`; all have a value where that is empty.
 #[expect(clippy::indexing_slicing, reason = "row numbers come from the batch of the column")]
-fn flag<S>(
-    values: &[S],
-    slot: Slot,
-    segments: &mut [Segment<'_>],
-    map: impl Fn(&S) -> u8,
-) {
+fn flag<S>(values: &[S], slot: Slot, segments: &mut [Segment<'_>], map: impl Fn(&S) -> u8) {
     for segment in segments {
         let Segment { bytes, capacity, start, rows, .. } = segment;
         let at = *capacity * (slot.before + slot.frame.width) + *start;

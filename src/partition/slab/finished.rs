@@ -13,7 +13,10 @@ use crate::block::{BlockEncoder, BlockInfo, BlockResult};
 #[derive(Debug)]
 pub(super) enum SlabColumn {
     /// The column of the same number in the chunks.
-    Narrow { native: Native, nulls: bool },
+    Narrow {
+        native: Native,
+        nulls: bool,
+    },
     Array(ArrayRef),
 }
 
@@ -105,7 +108,9 @@ fn join_column(
             Some(SlabColumn::Narrow { native, nulls }) => {
                 narrow.push(slab.narrow(index, *native, *nulls));
             }
-            Some(SlabColumn::Array(array)) if slabs.len() == 1 => return Ok(ArrayRef::clone(array)),
+            Some(SlabColumn::Array(array)) if slabs.len() == 1 => {
+                return Ok(ArrayRef::clone(array));
+            }
             Some(SlabColumn::Array(array)) => arrays.push(array.as_ref()),
             None => {}
         }

@@ -44,7 +44,8 @@ impl Frame {
         Self { base, width: native.bytes(), nulls }
     }
 
-    fn holds(self, min: i128, max: i128) -> bool {
+    /// Whether values of `min..=max` have offsets.
+    pub(super) fn holds(self, min: i128, max: i128) -> bool {
         match self.nulls {
             Nulls::Greatest => min >= self.base && span(self.base, max) <= most_delta(self.width),
             Nulls::Flag | Nulls::Never => true,

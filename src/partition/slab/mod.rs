@@ -38,7 +38,7 @@ use crate::block::{BlockEncoder, BlockInfo};
 
 pub(crate) use self::finished::Slab;
 pub(crate) use self::narrow::SlabScratch;
-pub(crate) use self::rows::{SlabSource, Take};
+pub(crate) use self::rows::{SlabLayout, SlabSource, Take};
 
 /// What a column takes of a slab, and what the allocator adds to its buffer.
 const SLAB_COLUMN_BYTES: usize = size_of::<SlabColumn>();
@@ -201,7 +201,8 @@ impl Slabs {
         };
         let columns: Vec<_> = types().map(column).collect();
         let plain = || types().zip(&columns).filter(|(_, c)| matches!(c, SlabColumns::Plain(_)));
-        let is_variable = |(_, data_type): &(usize, &DataType)| Column::new(data_type).is_variable();
+        let is_variable =
+            |(_, data_type): &(usize, &DataType)| Column::new(data_type).is_variable();
         let mut slabs = Self {
             variable: types().enumerate().filter(is_variable).map(|(index, _)| index).collect(),
             schema: SchemaRef::clone(schema),
@@ -233,6 +234,11 @@ impl Slabs {
         };
         let columns: usize = self.columns.iter().map(per_column).sum();
         self.parts.len() * (columns + size_of::<Part>())
+    }
+
+    /// How the rows are held that came last.
+    pub(crate) fn layout(&self) -> SlabLayout {
+        SlabLayout(Arc::clone(&self.layout))
     }
 
     /// Rows of `partition`.

@@ -7,8 +7,8 @@ use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::chunk::Chunk;
-use super::frame::Frame;
+use super::chunk::{Chunk, push_valid};
+use super::frame::{Frame, Nulls};
 use super::native::{Int, Native, Stored, for_native, for_width, widen};
 use crate::block::{BlockEncoder, BlockResult, Interner, Word};
 use crate::partition::bits::Bits;
@@ -69,6 +69,13 @@ macro_rules! shared {
 
 shared!(u8: d8, u16: d16, u32: d32, u64: d64, i128: whole);
 
+/// A column in one piece.
+struct Gathered<'a, N> {
+    offsets: &'a mut [N],
+    missing: Option<N>,
+    valid: &'a [u64],
+}
+
 impl<'a> Narrow<'a> {
     fn pieces(self, rows: Range<usize>) -> impl Iterator<Item = (&'a Chunk, Range<usize>)> {
         let mut first = 0;
@@ -87,21 +94,27 @@ impl<'a> Narrow<'a> {
         frames.find(|frame| frame.width > 0).unwrap_or(Frame::NOTHING)
     }
 
-    /// The offsets of `rows` from the base of [`frame`](Self::frame), and the words of their validity;
-    /// none where all have a value.
-    fn gather<N: Shared>(self, rows: Range<usize>, to: &mut SlabScratch) -> (&mut [N], &[u64]) {
+    /// The offsets of `rows` from the base of [`frame`](Self::frame), what the rows without a value hold
+    /// if that is the greatest, and the words of validity; none where all have a value.
+    fn gather<N: Shared>(self, rows: Range<usize>, to: &mut SlabScratch) -> Gathered<'_, N> {
         let frame = self.frame();
+        let greatest = self.nulls && frame.nulls == Nulls::Greatest;
         let (offsets, valid) = N::of(to);
-        offsets.clear();
-        offsets.reserve_exact(rows.len());
         valid.clear();
+        offsets.resize(rows.len(), N::default());
+        let mut left = offsets.as_mut_slice();
         for (chunk, rows) in self.pieces(rows) {
-            chunk.offsets_into(self.column, rows.clone(), frame, offsets);
-            if self.nulls {
+            let (out, rest) = left.split_at_mut(rows.len().min(left.len()));
+            left = rest;
+            chunk.offsets_to(self.column, rows.start, frame, out);
+            if self.nulls && !greatest {
                 chunk.validity_into(self.column, rows, valid);
             }
         }
-        (offsets, valid.words())
+        if greatest {
+            push_valid(offsets, valid);
+        }
+        Gathered { offsets, missing: greatest.then_some(N::NONE), valid: valid.words() }
     }
 
     /// Appends `rows` to the block that `encoder` has begun.
@@ -114,12 +127,13 @@ impl<'a> Narrow<'a> {
         let Frame { base, width, .. } = self.frame();
         let native = self.native;
         for_width!(width, N => {
-            let (offsets, valid) = self.gather::<N>(rows, scratch);
+            let Gathered { offsets, missing, valid } = self.gather::<N>(rows, scratch);
             let lift = |offset: N| match N::BYTES {
                 16 => offset.to_i128(),
                 _ => native.signed(base.wrapping_add(i128::from(widen(offset)))),
             };
-            encoder.put_offsets(offsets, lift, valid, native.bytes(), native.is_float())
+            let slots = (offsets, missing);
+            encoder.put_offsets(slots, lift, valid, native.bytes(), native.is_float())
         })
     }
 
@@ -133,8 +147,8 @@ impl<'a> Narrow<'a> {
         scratch: &mut SlabScratch,
     ) -> BlockResult<()> {
         for_width!(self.frame().width, N => {
-            let (ids, valid) = self.gather::<N>(rows, scratch);
-            encoder.put_interned(data_type, ids, interner, valid)
+            let Gathered { offsets, valid, .. } = self.gather::<N>(rows, scratch);
+            encoder.put_interned(data_type, offsets, interner, valid)
         })
     }
 
@@ -143,7 +157,7 @@ impl<'a> Narrow<'a> {
         let mut scratch = SlabScratch::default();
         let number = |id| usize::try_from(id).unwrap_or(usize::MAX);
         let numbers = for_width!(self.frame().width, N => {
-            let (ids, _) = self.gather::<N>(rows, &mut scratch);
+            let ids = self.gather::<N>(rows, &mut scratch).offsets;
             ids.iter().map(|id| number(widen(*id))).collect()
         });
         (numbers, scratch.valid)

@@ -1,9 +1,11 @@
 //! The rows of a batch on their way to slabs.
 
+use std::sync::Arc;
+
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 
-use super::frame::Seen;
+use super::frame::{Frame, Layout, Seen};
 use super::narrowed::Narrowed;
 use super::native::Native;
 use crate::partition::column::Column;
@@ -16,6 +18,10 @@ pub(crate) struct Take<'a> {
     pub(crate) rows: Rows<'a>,
 }
 
+/// How slabs held the rows that came last.
+#[derive(Debug, Clone)]
+pub(crate) struct SlabLayout(pub(super) Arc<Layout>);
+
 /// A batch with its columns narrowed before any lock is taken.
 pub(crate) struct SlabSource<'a> {
     pub(super) source: &'a Source,
@@ -27,13 +33,15 @@ pub(crate) struct SlabSource<'a> {
 }
 
 impl<'a> SlabSource<'a> {
-    /// `source` for slabs.
-    pub(crate) fn new(source: &'a Source) -> Self {
-        let narrowed = |column: &SourceColumn| {
+    /// `source` for slabs. `layout` is that of the rows which some of them took last.
+    pub(crate) fn new(source: &'a Source, layout: Option<&SlabLayout>) -> Self {
+        let mut lows = Vec::new();
+        let narrowed = |(index, column): (usize, &SourceColumn)| {
             let native = Native::of(column.array.data_type())?;
-            Some(Narrowed::new(native, column, source.rows()))
+            let frame = layout.map_or(Frame::NOTHING, |layout| layout.0.slot(index).frame);
+            Some(Narrowed::new(native, column, source.rows(), frame, &mut lows))
         };
-        let narrowed = source.columns.iter().map(narrowed).collect();
+        let narrowed = source.columns.iter().enumerate().map(narrowed).collect();
         Self { narrowed, ..Self::as_it_is(source) }
     }
 

@@ -25,6 +25,8 @@ struct Bench {
     full: usize,
     charged: usize,
     encode: bool,
+    /// Whether batches are narrowed as the slabs hold rows already.
+    hint: bool,
     out: Vec<Vec<RecordBatch>>,
 }
 
@@ -37,6 +39,7 @@ impl Bench {
             schema: Arc::clone(schema),
             full,
             encode: false,
+            hint: false,
             out: vec![Vec::new(); partitions],
         }
     }
@@ -55,7 +58,8 @@ impl Bench {
                 })
                 .collect(),
         };
-        let source = SlabSource::new(&source);
+        let layout = self.slabs.layout();
+        let source = SlabSource::new(&source, self.hint.then_some(&layout));
         while !left.is_empty() {
             let takes: Vec<Take<'_>> = left
                 .iter_mut()
@@ -96,8 +100,9 @@ impl Bench {
                 let parts = parts.iter().filter(|(_, len)| *len > 0).map(|(start, len)| {
                     let mut out = Vec::new();
                     let (encoder, scratch) = (&mut encoder, &mut SlabScratch::default());
-                    let info =
-                        slab.encode(&self.schema, encoder, scratch, *start, *len, &mut out).unwrap();
+                    let info = slab
+                        .encode(&self.schema, encoder, scratch, *start, *len, &mut out)
+                        .unwrap();
                     assert_eq!(info.rows as usize, *len);
                     decoder.decode(&out).unwrap()
                 });
@@ -188,7 +193,7 @@ proptest! {
     #[test]
     fn rows_leave_as_they_came(
         seed: u64, columns in 1_usize..5, partitions in 1_usize..9, full in 1_usize..200,
-        batches in 1_usize..6, encode: bool,
+        batches in 1_usize..6, encode: bool, hint: bool,
     ) {
         let mut rng = Rng(seed);
         let can_hold = |t: &DataType| {
@@ -200,6 +205,7 @@ proptest! {
         let (schema, batches) = random_batches(&mut rng, &types, partitions, batches);
         let mut bench = Bench::new(&schema, partitions, full);
         bench.encode = encode;
+        bench.hint = hint;
         for (batch, ids) in &batches {
             let growth = [Growth::Ample, Growth::Careful, Growth::Lean][rng.below(3)];
             bench.push(batch, ids, growth);
