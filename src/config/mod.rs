@@ -80,7 +80,7 @@ impl Default for IFileOptions {
             block_bytes: MIB,
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
-            narrow_outputs: 160,
+            narrow_outputs: 8,
             max_active_inputs: 0,
             join_filter_partitions: 64,
             scratch_dirs: ScratchDirs::default(),

@@ -23,10 +23,10 @@ const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 const TIGHT_SHARE: usize = 4;
 
 /// Least outputs of a group.
-const LEAST_GROUP: usize = 16;
+const LEAST_GROUP: usize = 2;
 
 /// Most groups: so many producers stage rows at the same time.
-const MOST_GROUPS: usize = 8;
+const MOST_GROUPS: usize = 32;
 
 /// Slabs of all outputs, in groups with a lock of their own.
 pub(super) struct SlabStages {
