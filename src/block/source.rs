@@ -253,13 +253,13 @@ fn add_words<T: Word>(bytes: &[u8], width: usize, min: T, rows: usize, out: &mut
 #[inline(always)]
 fn add64<T: Word, const W: usize>(bytes: &[u8], min: T, out: &mut Vec<T>) {
     let (deltas, _) = bytes.as_chunks::<W>();
-    out.extend(deltas.iter().map(|delta| min.add64(u64::from_le_bytes(padded(delta)))));
+    out.extend(deltas.iter().map(move |delta| min.add64(u64::from_le_bytes(padded(delta)))));
 }
 
 #[inline(always)]
 fn add128<T: Word, const W: usize>(bytes: &[u8], min: T, out: &mut Vec<T>) {
     let (deltas, _) = bytes.as_chunks::<W>();
-    out.extend(deltas.iter().map(|delta| min.add128(u128::from_le_bytes(padded(delta)))));
+    out.extend(deltas.iter().map(move |delta| min.add128(u128::from_le_bytes(padded(delta)))));
 }
 
 #[inline(always)]

@@ -11,6 +11,8 @@ use super::simd::vectorized;
 pub(crate) const WIDTHS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32];
 /// Byte lengths of a stored minimum; the index is its code in the format.
 pub(crate) const MIN_LENS: [usize; 7] = [0, 1, 2, 4, 8, 16, 32];
+/// Values below which vectors gain nothing over the call of their loop.
+const FEW: usize = 16;
 /// Rows that share one word of a validity mask.
 pub(crate) const LANE: usize = 64;
 
@@ -40,6 +42,8 @@ pub(crate) trait Word: ArrowNativeType + Ord {
     /// Smallest and largest of the valid values, `None` if there are none.
     fn range(values: &[Self], valid: Option<&[u64]>) -> Option<(Self, Self)> {
         match valid {
+            None if values.len() < FEW => range_all(values),
+            Some(mask) if values.len() < FEW => range_masked(values, mask),
             None => vectorized(|| range_all(values)),
             Some(mask) => vectorized(|| range_masked(values, mask)),
         }

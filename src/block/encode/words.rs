@@ -51,7 +51,9 @@ impl Body {
             }));
         }
         if wide == 0 {
-            self.words(&lows, i128::BYTES, parts, false);
+            self.with_validity(parts, |this, validity| {
+                this.slots((&mut lows, None), |low| low, validity, i128::BYTES, false);
+            });
         } else {
             let values = parts::values(parts, |array| array.as_primitive::<T>().values())?;
             self.words(&values, i128::BYTES, parts, false);
