@@ -12,6 +12,11 @@ pub(crate) fn bitmap_bytes(len: usize) -> usize {
 /// Replaces `out` by the bits `[start, start + len)`, the last word padded with zeros, and counts the ones.
 pub(crate) fn load(bits: &BooleanBuffer, start: usize, len: usize, out: &mut Vec<u64>) -> usize {
     out.clear();
+    if len <= LANE {
+        let word = read_word(bits.values(), bits.offset() + start) & low_bits(len);
+        out.extend((len > 0).then_some(word));
+        return count_ones(out);
+    }
     let chunks = bits.inner().bit_chunks(bits.offset() + start, len);
     out.extend(chunks.iter_padded());
     out.truncate(len.div_ceil(LANE));
@@ -32,10 +37,7 @@ pub(crate) fn push_range(
     let end = filled + len;
     while at < end {
         let count = (end - at).min(LANE);
-        let mut word = read_word(bytes, from);
-        if count < LANE {
-            word &= (1 << count) - 1;
-        }
+        let word = read_word(bytes, from) & low_bits(count);
         push_word(out, at, word, count);
         from += count;
         at += count;
@@ -48,10 +50,15 @@ pub(crate) fn push_ones(out: &mut Vec<u64>, filled: usize, len: usize) {
     let mut at = filled;
     while at < end {
         let count = (end - at).min(LANE);
-        let word = if count < LANE { (1 << count) - 1 } else { u64::MAX };
+        let word = low_bits(count);
         push_word(out, at, word, count);
         at += count;
     }
+}
+
+/// A word whose `count` low bits are set.
+fn low_bits(count: usize) -> u64 {
+    if count < LANE { (1 << count) - 1 } else { u64::MAX }
 }
 
 /// Puts the `count` low bits of `word` at the bit `at`, the end of what `out` holds.

@@ -42,6 +42,7 @@ pub(crate) trait Word: ArrowNativeType + Ord {
     /// Smallest and largest of the valid values, `None` if there are none.
     fn range(values: &[Self], valid: Option<&[u64]>) -> Option<(Self, Self)> {
         match valid {
+            None if values.len() == 1 => values.first().map(|only| (*only, *only)),
             None if values.len() < FEW => range_all(values),
             Some(mask) if values.len() < FEW => range_masked(values, mask),
             None => vectorized(|| range_all(values)),

@@ -125,6 +125,9 @@ impl Exchange {
         let Some(stages) = &self.slabs else { return Ok(()) };
         let layout = stages.layout(input);
         let source = SlabSource::new(source, layout.as_ref());
+        let narrowed = source.held_bytes();
+        let reserved = self.ledger.try_reserve(narrowed);
+        let _narrowed = reserved.unwrap_or_else(|_| self.ledger.force(narrowed));
         let share = grouped.map_or(1, Grouped::len).div_ceil(stages.stages.len());
         let mut groups: Vec<Vec<Run<'_>>> = Vec::with_capacity(stages.stages.len());
         groups.resize_with(stages.stages.len(), || Vec::with_capacity(share));

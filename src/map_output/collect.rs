@@ -107,7 +107,9 @@ impl Arrival<'_> {
     /// the blocks that waiting batches become, until those are released.
     fn wanted_bytes(&self, staging: &Staging) -> usize {
         let staged = match staging {
-            Staging::Slabs(stage) => stage.growth(&self.source, &self.takes),
+            Staging::Slabs(stage) => {
+                stage.growth(&self.source, &self.takes) + self.source.held_bytes()
+            }
             Staging::Batches(_) => self.bytes + self.bytes / BLOCK_SHARE,
         };
         staged + 16 * self.batch.num_rows()

@@ -10,8 +10,9 @@
 //! leave others less than a configured headroom.
 //!
 //! **Working set.** [`Ledger::force`] never fails. The exchange calls it only for what it needs to
-//! make progress when the pool refuses: up to [`WORKING_SET_BYTES`] of staged rows, the block in
-//! hand while it spills, and the stored bytes of the one batch that a waiting consumer asked for.
+//! make progress when the pool refuses: up to [`WORKING_SET_BYTES`] of staged rows, the narrowed copy
+//! of the batch that a producer has in hand, the block in hand while it spills, and the stored bytes
+//! of the one batch that a waiting consumer asked for.
 //!
 //! ```text
 //!   MemoryPool <- MemoryReservation <- Ledger <- Permit (producer's credit)

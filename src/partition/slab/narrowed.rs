@@ -90,6 +90,18 @@ impl Narrowed {
         Self { seen, base, offsets, flags }
     }
 
+    /// Bytes held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.flags.len()
+            + match &self.offsets {
+                Offsets::D8(offsets) => offsets.len(),
+                Offsets::D16(offsets) => 2 * offsets.len(),
+                Offsets::D32(offsets) => 4 * offsets.len(),
+                Offsets::D64(offsets) => 8 * offsets.len(),
+                Offsets::Whole => 0,
+            }
+    }
+
     /// Numbers from 0 of the first rows of a batch of `rows`, the greatest of them `last`.
     pub(super) fn numbers(
         mut ids: Vec<u16>,

@@ -65,6 +65,11 @@ impl<'a> SlabSource<'a> {
         }
     }
 
+    /// Bytes of what is narrowed.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.narrowed.iter().flatten().map(Narrowed::held_bytes).sum()
+    }
+
     pub(crate) fn batch(&self) -> &'a Source {
         self.source
     }

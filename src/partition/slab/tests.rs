@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Decimal128Array, Int32Array, Int64Array, RecordBatch, RecordBatchOptions,
-    StringArray, UInt32Array, UInt64Array,
+    ArrayRef, Decimal128Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringArray, UInt32Array, UInt64Array,
 };
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -315,6 +315,62 @@ fn extremes_of_all_widths_survive() {
         decimals(vec![Some(3); 4]),
     ]);
     check(&[decimals(vec![Some(i128::MAX), None]), decimals(vec![Some(0), Some(i128::MIN)])]);
+}
+
+#[test]
+fn rows_without_a_value_are_told_in_every_frame() {
+    // Offsets that use all their bytes but for the greatest; then all of them; then floats.
+    let bytes = |top: i64| -> ArrayRef {
+        Arc::new(Int64Array::from(vec![Some(0), None, Some(top - 1), Some(top), None]))
+    };
+    for top in [254, 255, 65_534, 65_535, (1 << 32) - 2, (1 << 32) - 1] {
+        check(&[bytes(top)]);
+        check(&[bytes(7), bytes(top), bytes(7)]);
+    }
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::NAN)]));
+    let valid: ArrayRef = Arc::new(Float64Array::from(vec![1.5; 4]));
+    check(&[Arc::clone(&valid), floats, valid]);
+    let small: ArrayRef = Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(i8::MAX)]));
+    let all_null: ArrayRef = Arc::new(Int8Array::from(vec![None; 5]));
+    check(&[all_null, small]);
+    let wide: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), Some(i64::MAX), None]));
+    check(&[Arc::new(Int64Array::from(vec![None; 9])), wide]);
+}
+
+#[test]
+fn values_that_stop_to_repeat_are_no_longer_numbered() {
+    let partitions = 3;
+    let batches: Vec<_> = (0..12)
+        .map(|batch| {
+            let text = |row: usize| match (batch, row) {
+                (_, row) if row % 7 == 3 => None,
+                (..5, row) => Some(format!("{} of few", row % 9)),
+                (_, row) => Some(format!("value {row} of batch {batch}, which comes once")),
+            };
+            let texts: ArrayRef = Arc::new(StringArray::from_iter((0..400).map(text)));
+            let ids: Vec<u32> = (0..400).map(|row| row % 3).collect();
+            (one_column(texts), ids)
+        })
+        .collect();
+    let schema = batches[0].0.schema();
+    for full in [100, 1000, 10_000] {
+        let mut partitioner =
+            BlockPartitioner::try_new(Arc::clone(&schema), partitions, Codec::Lz4, full).unwrap();
+        let mut decoder =
+            BlockDecoder::try_new(Arc::clone(&schema), DecodeLimits::default()).unwrap();
+        let mut out = vec![Vec::new(); partitions];
+        let mut keep = |partition: usize, bytes: &[u8], _: BlockInfo| {
+            out[partition].push(decoder.decode(bytes).unwrap());
+            Ok(())
+        };
+        for (batch, ids) in &batches {
+            partitioner.push(batch, ids, &mut keep).unwrap();
+        }
+        partitioner.finish(&mut keep).unwrap();
+        let found: Vec<_> =
+            out.iter().map(|batches| concat_batches(&schema, batches).unwrap()).collect();
+        same(&found, &expected(&schema, &batches, partitions));
+    }
 }
 
 #[test]
