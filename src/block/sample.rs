@@ -21,8 +21,10 @@ enum Mode {
 
 /// Buffers below this length always go through the codec: a sample would say little.
 const SMALL: usize = 512;
-/// Bytes looked at.
+/// Most bytes looked at, and least: an eighth of them.
 const SAMPLE: usize = 1024;
+const LEAST_SAMPLE: usize = 256;
+const SAMPLE_PART: usize = 8;
 
 impl Sampler {
     pub(crate) fn new(codec: crate::codec::Codec) -> Self {
@@ -49,7 +51,7 @@ impl Sampler {
             return true;
         }
         let mut sample = [0; SAMPLE];
-        let sample = sample.get_mut(..len.min(SAMPLE)).unwrap_or_default();
+        let sample = sample.get_mut(..sample_len(len)).unwrap_or_default();
         fill(sample);
         self.shrinks(sample)
     }
@@ -89,6 +91,10 @@ impl Sampler {
         }
         uneven > 0 && even > 0
     }
+}
+
+fn sample_len(bytes: usize) -> usize {
+    (bytes / SAMPLE_PART).clamp(LEAST_SAMPLE, SAMPLE)
 }
 
 /// Positions of `sample` whose four bytes occurred before in it.

@@ -83,6 +83,11 @@ impl StageColumn {
         Self { column: Column::new(data_type), nulls: None }
     }
 
+    /// Whether rows take bytes beside the fixed ones.
+    pub(super) fn is_variable(&self) -> bool {
+        self.column.is_variable()
+    }
+
     /// Takes `rows` of `source` after `before` others; there is room for `capacity` in all.
     ///
     /// # Errors

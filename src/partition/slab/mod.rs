@@ -82,6 +82,8 @@ struct Part {
     /// Rows that there is room for.
     capacity: usize,
     chunks: Vec<Chunk>,
+    /// Bytes of the chunks.
+    chunk_bytes: usize,
 }
 
 /// How a partition makes room for rows.
@@ -105,23 +107,27 @@ enum Last {
 }
 
 impl Part {
-    /// Bytes of the chunks.
-    fn chunk_bytes(&self) -> usize {
-        self.chunks.iter().map(Chunk::held_bytes).sum()
-    }
-
     fn make_room(&mut self, room: Room, layout: &Arc<Layout>) {
         self.capacity = room.capacity;
-        if let Some(last) = self.chunks.last_mut() {
-            match room.last {
-                Last::Kept => {}
-                Last::Moved(capacity) => *last = last.to(layout, capacity),
-                Last::Closed => *last = last.to(&Arc::clone(&last.layout), last.rows),
-            }
+        match room.last {
+            Last::Kept => {}
+            Last::Moved(capacity) => self.move_last(Some(layout), Some(capacity)),
+            Last::Closed => self.move_last(None, None),
         }
         if room.added > 0 {
-            self.chunks.push(Chunk::new(layout, room.added));
+            let chunk = Chunk::new(layout, room.added);
+            self.chunk_bytes += chunk.held_bytes();
+            self.chunks.push(chunk);
         }
+    }
+
+    /// Moves the last chunk to `layout` or the one that it has, with room for `capacity` rows or just
+    /// its own.
+    fn move_last(&mut self, layout: Option<&Arc<Layout>>, capacity: Option<usize>) {
+        let Some(last) = self.chunks.last_mut() else { return };
+        let moved = last.to(layout.unwrap_or(&last.layout), capacity.unwrap_or(last.rows));
+        self.chunk_bytes = self.chunk_bytes - last.held_bytes() + moved.held_bytes();
+        *last = moved;
     }
 
     /// Shares `take` out to the chunks that have room.
@@ -134,13 +140,6 @@ impl Part {
             if !now.is_empty() {
                 segments.push(Segment::new(take.partition, index, chunk, now));
             }
-        }
-    }
-
-    /// Gives back the room for more rows.
-    fn shrink(&mut self) {
-        if let Some(last) = self.chunks.last_mut() {
-            *last = last.to(&Arc::clone(&last.layout), last.rows);
         }
     }
 }
@@ -163,6 +162,8 @@ pub(crate) struct Slabs {
     /// Bytes that a row takes as Arrow arrays, beside values of variable length.
     arrow_row_bytes: usize,
     rows: usize,
+    /// Bytes of room for rows, without values of variable length.
+    room_bytes: usize,
     scratch: SlabScratch,
 }
 
@@ -213,6 +214,7 @@ impl Slabs {
             plain_columns: plain().count(),
             arrow_row_bytes: Self::arrow_row_bytes(schema),
             rows: 0,
+            room_bytes: 0,
             scratch: SlabScratch::default(),
             columns,
         };
@@ -263,13 +265,6 @@ impl Slabs {
         self.rows(partition) * self.arrow_row_bytes + self.value_bytes(partition)
     }
 
-    fn plain(&self, partition: usize) -> impl Iterator<Item = &StageColumn> {
-        self.columns.iter().filter_map(move |column| match column {
-            SlabColumns::Plain(parts) => parts.get(partition),
-            SlabColumns::Narrow(_) | SlabColumns::Texts(_) => None,
-        })
-    }
-
     /// The layout of the rows of `source` and of those that come after them.
     fn layout_with(&self, source: &SlabSource<'_>) -> Arc<Layout> {
         let frames =
@@ -296,6 +291,12 @@ impl Slabs {
                     + slab
             }
         }
+    }
+
+    /// Bytes of the room that `partition` has, without values of variable length.
+    fn room_bytes_of(&self, partition: usize) -> usize {
+        let bytes = |part: &Part| self.bytes_of(part.capacity) + part.chunk_bytes;
+        self.parts.get(partition).map_or(0, bytes)
     }
 
     fn grown(&self, part: &Part, more: usize, growth: Growth, row_bits: usize) -> usize {
@@ -371,7 +372,7 @@ impl Slabs {
         let mut more = 0;
         for (column, source) in self.columns.iter().zip(&source.columns) {
             let SlabColumns::Plain(parts) = column else { continue };
-            if parts.first().is_none_or(|part| !part.column.is_variable()) {
+            if !parts.first().is_some_and(StageColumn::is_variable) {
                 continue;
             }
             for take in takes {
@@ -427,6 +428,7 @@ impl Slabs {
         self.layout = layout;
         let mut segments = Vec::with_capacity(takes.len() + takes.len() / 4);
         for (take, room) in takes.iter().zip(rooms) {
+            let before = self.room_bytes_of(take.partition);
             let Some(part) = self.parts.get_mut(take.partition) else { continue };
             part.make_room(room, &self.layout);
             part.rows += take.rows.len();
@@ -434,6 +436,7 @@ impl Slabs {
             if self.layout.row_bytes() > 0 {
                 part.fill(take, &mut segments);
             }
+            self.room_bytes = self.room_bytes - before + self.room_bytes_of(take.partition);
         }
         for (index, column) in self.columns.iter_mut().enumerate() {
             column.fit(source.seen(index));
@@ -496,11 +499,12 @@ impl Slabs {
     /// # Errors
     /// Those of building the arrays.
     pub(crate) fn finish(&mut self, partition: usize) -> Result<(Slab, usize)> {
+        self.room_bytes -= self.room_bytes_of(partition);
         let mut part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
         let mut bytes = self.bytes_of(part.capacity);
-        let charged = part.chunk_bytes();
+        let charged = part.chunk_bytes;
         if part.capacity > 2 * part.rows {
-            part.shrink();
+            part.move_last(None, None);
         }
         let mut columns = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter_mut().zip(self.schema.fields()) {
@@ -517,7 +521,7 @@ impl Slabs {
             });
         }
         self.emptied(part.rows);
-        let held_bytes = bytes + part.chunk_bytes();
+        let held_bytes = bytes + part.chunk_bytes;
         let Part { rows, chunks, .. } = part;
         Ok((Slab { columns, chunks, rows, held_bytes }, bytes + charged))
     }
@@ -542,6 +546,7 @@ impl Slabs {
         encoder: &mut BlockEncoder,
         out: &mut Vec<u8>,
     ) -> Result<BlockInfo> {
+        self.room_bytes -= self.room_bytes_of(partition);
         let part = self.parts.get_mut(partition).map(std::mem::take).unwrap_or_default();
         let Part { rows, chunks, .. } = part;
         encoder.begin();
@@ -589,18 +594,14 @@ impl Slabs {
 
     /// Bytes held.
     pub(crate) fn held_bytes(&self) -> usize {
-        let of = |(partition, part): (usize, &Part)| {
-            let values: usize =
-                self.plain(partition).map(|column| column.column.value_capacity()).sum();
-            self.bytes_of(part.capacity) + part.chunk_bytes() + values
-        };
-        let texts = |column: &SlabColumns| match column {
+        let held = |column: &SlabColumns| match column {
             SlabColumns::Texts(texts) => texts.held_bytes(),
+            SlabColumns::Plain(parts) if parts.first().is_some_and(StageColumn::is_variable) => {
+                parts.iter().map(|part| part.column.value_capacity()).sum()
+            }
             SlabColumns::Narrow(_) | SlabColumns::Plain(_) => 0,
         };
-        self.overhead_bytes()
-            + self.parts.iter().enumerate().map(of).sum::<usize>()
-            + self.columns.iter().map(texts).sum::<usize>()
+        self.overhead_bytes() + self.room_bytes + self.columns.iter().map(held).sum::<usize>()
     }
 
     /// Bytes of scratch that blocks share.

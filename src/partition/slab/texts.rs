@@ -42,8 +42,9 @@ pub(super) struct Texts {
     is_plain: bool,
     /// Rows that are numbered, and the others, by partition: those come after them.
     parts: Vec<TextPart>,
-    /// Bytes of the values that are not numbered.
+    /// Bytes of the values that are not numbered, and of the room for them.
     plain_bytes: usize,
+    plain_room_bytes: usize,
 }
 
 /// The rows of a partition.
@@ -79,13 +80,13 @@ impl Texts {
             is_plain: false,
             parts: (0..partitions).map(|_| TextPart::new(data_type)).collect(),
             plain_bytes: 0,
+            plain_room_bytes: 0,
         })
     }
 
     /// Bytes held beside the numbers.
     pub(super) fn held_bytes(&self) -> usize {
-        let plain = |part: &TextPart| part.plain.column.variable_bytes();
-        self.interner.held_bytes() + self.parts.iter().map(plain).sum::<usize>()
+        self.interner.held_bytes() + self.plain_room_bytes
     }
 
     /// How numbers are narrowed.
@@ -215,7 +216,9 @@ impl Texts {
             let before = part.plain_rows;
             part.plain_rows += rest.len();
             let bytes = used_bytes(&part.plain, before);
+            self.plain_room_bytes -= part.plain.column.variable_bytes();
             part.plain.append(source, rest, before, part.plain_rows)?;
+            self.plain_room_bytes += part.plain.column.variable_bytes();
             self.plain_bytes += used_bytes(&part.plain, part.plain_rows) - bytes;
         }
         Ok(())
@@ -241,6 +244,7 @@ impl Texts {
             return Ok(());
         }
         self.plain_bytes -= used_bytes(&part.plain, plain);
+        self.plain_room_bytes -= part.plain.column.variable_bytes();
         let rest = part.plain.finish(&self.data_type, plain)?;
         if numbered == 0 {
             encoder.put_distinct(&self.data_type, rest.as_ref())?;
