@@ -132,7 +132,7 @@ impl Sink {
         let at = self.packed.len();
         self.packed.push(code | min_code << 5);
         let min_len = MIN_LENS.get(usize::from(min_code)).copied().unwrap_or(0);
-        self.packed.extend(min_bytes.iter().take(min_len));
+        self.packed.extend_from_slice(min_bytes.get(..min_len).unwrap_or(&min_bytes));
         let width = WIDTHS.get(usize::from(code)).copied().unwrap_or(0);
         if width == 0 {
             return;
@@ -166,7 +166,7 @@ impl Sink {
         let code = word::width_code(min, max);
         self.packed.push(code | min_code << 5);
         let min_len = MIN_LENS.get(usize::from(min_code)).copied().unwrap_or(0);
-        self.packed.extend(min_bytes.iter().take(min_len));
+        self.packed.extend_from_slice(min_bytes.get(..min_len).unwrap_or(&min_bytes));
         let width = WIDTHS.get(usize::from(code)).copied().unwrap_or(0);
         let mut deltas = vec![0; values.len() * width];
         vectorized(|| fill_words(values, valid, min, width, &mut deltas));
