@@ -14,7 +14,7 @@
 //!                                 pressure: encode the largest lanes, then write all blocks
 //! ```
 //!
-//! With eight outputs or more rows are narrowed to a few bytes per value as they are staged, memory to
+//! With 16 outputs or more rows are narrowed to a few bytes per value as they are staged, memory to
 //! spare or not: see [`BlockPartitioner`] for the same outside of a plan.
 //!
 //! One line switches it on, see [`SessionStateBuilderExt`]. The options are in [`IFileOptions`].

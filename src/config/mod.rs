@@ -9,7 +9,7 @@
 //! | `ifile.block_bytes` | `64` to `64MB` | `1MB` | logical bytes of rows beyond which a block is split |
 //! | `ifile.batch_bytes` | `64` to `1GB` | `128MB` | logical bytes beyond which an output batch ends early |
 //! | `ifile.read_ahead_bytes` | `0` to `64MB` | `256KB` | stored bytes fetched ahead per output partition |
-//! | `ifile.narrow_outputs` | `1` to `1000000` | `8` | outputs from which on staged rows are narrowed, memory to spare or not |
+//! | `ifile.narrow_outputs` | `1` to `1000000` | `16` | outputs from which on staged rows are narrowed, memory to spare or not |
 //! | `ifile.max_active_inputs` | `0` to `1000000` | `0` | inputs that an exchange reads at the same time; `0` is 64, or 8 for each core if that is more |
 //! | `ifile.join_filter_partitions` | `0` to `1000000` | `64` | most partitions of a partitioned hash join that keeps its dynamic filter |
 //! | `ifile.scratch_dirs` | `path[:limit[:priority]],...` | (empty) | directories for scratch files; without any, those of DataFusion's `DiskManager` |
@@ -80,7 +80,7 @@ impl Default for IFileOptions {
             block_bytes: MIB,
             batch_bytes: 128 * MIB,
             read_ahead_bytes: 256 * KIB,
-            narrow_outputs: 8,
+            narrow_outputs: 16,
             max_active_inputs: 0,
             join_filter_partitions: 64,
             scratch_dirs: ScratchDirs::default(),

@@ -20,7 +20,7 @@ const MOST_VALUE_BYTES: usize = i32::MAX as usize;
 
 /// Rows are narrowed where one Arrow batch for each output takes more than this part of what the
 /// exchange may hold.
-const TIGHT_SHARE: usize = 4;
+const TIGHT_SHARE: usize = 8;
 
 /// Least outputs of a group.
 const LEAST_GROUP: usize = 2;
